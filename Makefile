@@ -1,0 +1,64 @@
+# Two commands: `make run` and `make test`. `make env` makes the environment alone.
+#
+# The locked packages live in VENV (6.7 GB; share one between checkouts: `make run VENV=/somewhere`).
+# Each checkout has a thin .venv that sees VENV's packages plus this checkout's own `zgcm`.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: run test test-fast test-full lint env lock clean help
+
+VENV ?= .packages
+CORES ?= $(shell nproc)
+RECIPE ?= config/tiny.yaml
+PY := .venv/bin/python
+export OMP_NUM_THREADS := 1
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+run: env ## the whole pipeline on this machine's CPU
+	@$(PY) -m zgcm.cli run --configfile $(RECIPE) --cores $(CORES)
+
+test: lint ## linters and all tests but the long ones (25 minutes at most on 2 cores)
+	$(PY) -m pytest -m "not long" tests
+
+test-fast: lint ## the tests that take seconds (10 minutes at most)
+	$(PY) -m pytest -m "not slow and not long" tests
+
+test-full: lint ## everything, also the tests that take minutes each
+	$(PY) -m pytest tests
+
+lint: env ## ruff, mypy, snakefmt, snakemake --lint
+	$(PY) -m ruff check . && $(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -m snakefmt --check Snakefile rules
+	$(PY) -m snakemake --lint --quiet
+
+env: .venv/ready ## the environment alone
+
+# The interpreter: python3.12, python3.13, python3 or one of pyenv's, whichever is 3.12 or 3.13 first.
+FIND_PYTHON = for p in python3.12 python3.13 python3 $$(ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.1[23].*/bin/python 2>/dev/null); do \
+	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 12) <= sys.version_info < (3, 14))' 2>/dev/null && command -v "$$p" && exit 0; done; \
+	echo "zgcm needs Python 3.12 or 3.13 with its venv module (Debian, Ubuntu: apt install python3.12-venv; or: pyenv install 3.12)" >&2; exit 1
+
+$(VENV)/ready: envs/laptop.lock
+	@python="$$($(FIND_PYTHON))"; \
+	echo "Installing the locked packages into $(VENV) with $$python: 3 to 10 minutes, 6.7 GB" ; \
+	"$$python" -m venv "$(VENV)"; \
+	"$(VENV)/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r envs/laptop.lock
+	@cp envs/laptop.lock $@
+
+.venv/ready: $(VENV)/ready pyproject.toml
+	@"$(VENV)/bin/python" -m venv --without-pip --clear .venv
+	@"$(VENV)/bin/python" -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+		> "$$(echo .venv/lib/python3.*/site-packages)/locked-packages.pth"
+	@"$(VENV)/bin/python" -m pip --python .venv/bin/python install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+lock: ## resolve the pinned list anew (needs uv); then review the diff
+	uv pip compile --python-version 3.12 --override envs/overrides.txt envs/laptop.in --no-annotate --no-header -o envs/laptop.lock
+
+clean: ## remove the results of the tiny recipe, keep the environment
+	rm -rf results .snakemake
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12

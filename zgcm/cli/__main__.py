@@ -1,0 +1,3 @@
+from zgcm.cli import main
+
+main()

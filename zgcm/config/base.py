@@ -1,0 +1,41 @@
+"""What every section of a recipe shares: strict keys, and the mark that keeps a key out of identity.
+
+A recipe's key is part of a stage's identity unless it is declared with `execution(...)`. Execution keys
+(nodes, threads, log intervals, ...) change how a step runs, never what it makes, so changing one makes
+nothing stale.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Section(BaseModel):
+    """A part of a recipe: unknown keys are refused, values are read-only once validated."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+def execution(default: Any = ..., **constraints: Any) -> Any:
+    """A field that never decides a result. Same arguments as pydantic's Field."""
+    return Field(default, json_schema_extra={"identity": False}, **constraints)
+
+
+def is_execution(field: Any) -> bool:
+    extra = field.json_schema_extra
+    return isinstance(extra, dict) and extra.get("identity") is False
+
+
+def semantic(value: Any) -> Any:
+    """The plain data of a section, execution keys left out, keys with None left out. Feeds `recipe_id`."""
+    if isinstance(value, Section):
+        return {
+            name: semantic(getattr(value, name))
+            for name, field in type(value).model_fields.items()
+            if not is_execution(field) and getattr(value, name) is not None
+        }
+    if isinstance(value, dict):
+        return {key: semantic(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [semantic(item) for item in value]
+    return value

@@ -1,0 +1,118 @@
+"""Sources, their cleaning, and the mixes made of them. The fact sheet's section 1 is the source."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
+
+from zgcm.config.base import Section, execution
+
+Category = Literal["code", "web", "agentic", "instruction", "math", "reasoning", "pdf_ocr", "general_text"]
+GovernanceStage = Literal["pretrain", "midtrain", "posttrain"]
+Decision = Literal["keep", "review", "drop"]
+
+
+class Cleaning(Section):
+    """Settings of the cleaning steps, by the names of the published configuration."""
+
+    min_chars: NonNegativeInt = 16
+    max_chars: PositiveInt = 2_000_000
+    require_license: bool = False
+    sensitive_terms: list[str] = []
+    length_buckets: list[PositiveInt] = [2048, 8192, 32768, 65536]
+    settings: dict[str, Any] = {}
+    """Further settings of category steps and dataset profiles, by their published names."""
+
+
+class _Source(Section):
+    stage: GovernanceStage
+    """Which governance pipeline cleans it."""
+    category: Category
+    dataset: str | None = None
+    """Dataset name written into every record; the source's name when absent."""
+    id_field: str = "id"
+    text_fields: list[str] = ["text"]
+    field_map: dict[str, str] = {}
+    """raw key -> canonical key, copied when the canonical one is absent."""
+    defaults: dict[str, Any] = {}
+    """Fields given to every record that lacks them (for instance source, license)."""
+    include: list[Decision] = ["keep"]
+    """Which decisions may enter a mix; add "review" deliberately."""
+    cleaning: Cleaning = Cleaning()
+
+
+class DemoSource(_Source):
+    """Text built on the spot from the Python installation or a seeded generator; needs no data."""
+
+    kind: Literal["demo"]
+    content: Literal["code", "prose", "arithmetic", "conversations"]
+    shards: PositiveInt = 1
+    documents: PositiveInt
+    """Documents in all, spread evenly over the shards."""
+    seed: NonNegativeInt = 0
+    settings: dict[str, Any] = {}
+    """Of the generator, for instance {max_digit: 7}."""
+
+
+class FileSource(_Source):
+    """Files of yours: .jsonl, .jsonl.gz, .jsonl.zst or .parquet, read where they lie."""
+
+    kind: Literal["files"]
+    files: list[str] = []
+    """Paths, one shard each, in this order. Or give `lock`."""
+    lock: str | None = None
+    """A file written by `zgcm sources lock`: files with sizes and digests."""
+
+    @model_validator(mode="after")
+    def _one_list(self) -> "FileSource":
+        if bool(self.files) == (self.lock is not None):
+            raise ValueError("give either `files` or `lock`")
+        return self
+
+
+class HubSource(_Source):
+    """A Hugging Face dataset at a pinned revision, fetched shard by shard."""
+
+    kind: Literal["hub"]
+    repo: str
+    revision: str
+    """A commit; a branch name moves and is refused when locking."""
+    subset: str | None = None
+    """Dataset configuration; limits the lock to its files."""
+    patterns: list[str] = ["**/*.parquet"]
+    lock: str
+    """Written by `zgcm sources lock`: the shard list the dry run needs."""
+
+
+Source = Annotated[DemoSource | FileSource | HubSource, Field(discriminator="kind")]
+
+
+class Mix(Section):
+    """Documents of some sources, deduplicated, sampled to a quota, ordered, and written as shards."""
+
+    kind: Literal["documents", "packed"] = "documents"
+    """`documents`: Megatron .bin/.idx text; `packed`: conversations packed for SFT."""
+    sources: dict[str, NonNegativeFloat] = Field(min_length=1)
+    """Source -> weight."""
+    tokens: PositiveInt | None = None
+    """Quota by the training tokenizer; absent: everything once."""
+    shards: PositiveInt = 1
+    order: Literal["curriculum", "shuffled", "listed"] = "shuffled"
+    """curriculum: by lexical complexity, code and mathematics interleaved; listed: source order."""
+    seed: NonNegativeInt = 0
+    exclude: list[str] = []
+    """Earlier mixes whose documents must not occur again."""
+    max_epochs: PositiveInt = 1
+    """How often a small source may be repeated to meet the quota."""
+    min_document_tokens: NonNegativeInt = 0
+    max_document_tokens: PositiveInt | None = None
+    sequence_length: PositiveInt | None = None
+    """Packed mixes: length of a packed sequence."""
+    assumed: bool = False
+    """The weights were never published; dry run, --print-argv and report say so."""
+    threads: PositiveInt = execution(1)
+
+    @model_validator(mode="after")
+    def _packed_length(self) -> "Mix":
+        if (self.kind == "packed") != (self.sequence_length is not None):
+            raise ValueError("`sequence_length` belongs to packed mixes, and they need it")
+        return self

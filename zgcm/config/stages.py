@@ -1,0 +1,173 @@
+"""Training stages: what to start from, what to train on, with which schedule, layout and precision.
+
+Defaults are the published 7B values where all stages share one (fact sheet 2.1, 4.1, 5.1).
+"""
+
+from typing import Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from zgcm.config.base import Section, execution
+
+
+class Resources(Section):
+    """What one job of a step asks the scheduler for. Never identity."""
+
+    nodes: PositiveInt = execution(1)
+    gpus_per_node: NonNegativeInt = execution(0)
+    processes_per_node: PositiveInt = execution(1)
+    """Trainer processes on a node: its GPUs, or CPU ranks on a laptop."""
+    cpus_per_process: PositiveInt = execution(1)
+    mem_mb: PositiveInt = execution(2000)
+    runtime_minutes: PositiveInt = execution(60)
+    partition: str | None = execution(None)
+
+    @property
+    def world_size(self) -> int:
+        return self.nodes * self.processes_per_node
+
+
+class Optimizer(Section):
+    """Muon on the matrices, Adam on embeddings, output head and norms; or Adam alone."""
+
+    kind: Literal["muon", "adam"] = "muon"
+    lr: PositiveFloat
+    min_lr: NonNegativeFloat = 0.0
+    lr_decay_style: Literal["constant", "cosine", "linear"] = "constant"
+    weight_decay: NonNegativeFloat = 0.1
+    adam_beta1: PositiveFloat = 0.9
+    adam_beta2: PositiveFloat = 0.95
+    adam_eps: PositiveFloat = 1e-8
+    clip_grad: NonNegativeFloat = 1.0
+    muon_momentum: PositiveFloat = 0.9
+    muon_scale_mode: Literal["spectral", "unit_rms_norm", "shape_scaling"] = "spectral"
+    muon_fp32_matmul_prec: Literal["low", "medium", "high", "highest"] = "medium"
+    muon_coefficient_type: Literal["quintic", "polar_express", "simple"] = "quintic"
+    muon_num_ns_steps: PositiveInt = 5
+    muon_tp_mode: Literal["blockwise", "duplicated", "distributed"] = "blockwise"
+    muon_extra_scale_factor: PositiveFloat = 1.0
+    muon_scalar_optimizer: Literal["adam", "lion"] = "adam"
+    distributed: bool = execution(True)
+    """Shard optimizer state over data parallel ranks (Muon: the layer-wise optimizer)."""
+    overlap_grad_reduce: bool = execution(True)
+    overlap_param_gather: bool = execution(False)
+
+
+class Schedule(Section):
+    """How long to train. Give iterations or samples; SFT derives iterations from its data and `epochs`."""
+
+    train_iters: PositiveInt | None = None
+    """Cumulative over the stages that continue one another, as Megatron counts."""
+    train_samples: PositiveInt | None = None
+    epochs: PositiveInt | None = None
+    lr_warmup_iters: NonNegativeInt = 0
+    lr_warmup_samples: NonNegativeInt = 0
+    lr_decay_samples: PositiveInt | None = None
+    override_opt_param_scheduler: bool = False
+
+    @model_validator(mode="after")
+    def _one_length(self) -> "Schedule":
+        given = [
+            name for name in ("train_iters", "train_samples", "epochs") if getattr(self, name) is not None
+        ]
+        if len(given) != 1:
+            raise ValueError(
+                f"give exactly one of train_iters, train_samples, epochs; found {given or 'none'}"
+            )
+        return self
+
+
+class Parallel(Section):
+    """Layout of the ranks. TP is identity (block-wise Muon depends on it); the rest is execution."""
+
+    tensor: PositiveInt = 1
+    pipeline: PositiveInt = execution(1)
+    context: PositiveInt = execution(1)
+    context_comm: Literal["a2a", "p2p", "allgather"] = execution("a2a")
+    tp_comm_overlap: bool = execution(False)
+
+
+class Fp8(Section):
+    """Transformer Engine's FP8. Asking for it where it is not installed is an error, never silence."""
+
+    format: Literal["hybrid", "e4m3"] = "hybrid"
+    recipe: Literal["delayed", "tensorwise", "mxfp8", "blockwise"] = "delayed"
+    amax_compute_algo: Literal["max", "most_recent"] = "max"
+    amax_history_len: PositiveInt = 1024
+    param_gather: bool = True
+
+
+class Recompute(Section):
+    granularity: Literal["selective", "full"] = execution("selective")
+    method: Literal["uniform", "block"] | None = execution(None)
+    num_layers: PositiveInt | None = execution(None)
+
+
+class Checkpoints(Section):
+    """When to save and what to keep. Never identity: results do not depend on it."""
+
+    save_interval: PositiveInt | None = execution(None)
+    """Iterations between saves; SFT: absent means once an epoch."""
+    save_every_epochs: PositiveInt = execution(1)
+    keep_recent: PositiveInt = execution(2)
+    keep_every: PositiveInt | None = execution(None)
+    """Also keep every N-th iteration for good."""
+    async_save: bool = execution(False)
+
+
+class _Stage(Section):
+    init: str | None = None
+    """The stage whose weights it starts from; absent: random initialisation."""
+    resources: Resources = execution(Resources())
+
+
+class TrainStage(_Stage):
+    """A stage that megatron-core trains: pretraining, mid-training or SFT."""
+
+    kind: Literal["pretrain", "sft"]
+    continues: bool = False
+    """Continue the iteration and consumed samples of `init` too (stage 2 of pretraining)."""
+    mix: dict[str, PositiveFloat] = Field(min_length=1)
+    """Mix -> weight of each of its shards in the blend; one mix alone is not a blend."""
+    data_order: Literal["sequential", "shuffled", "cyclic"] = "shuffled"
+    """sequential: the mix's own order, never shuffled again; shuffled: Megatron's seeded shuffle;
+    cyclic: SFT, a permutation of the packed sequences each epoch."""
+    data_split: str = "100,0,0"
+    """Shares of the data for training, validation, test."""
+    eval_iters: NonNegativeInt = execution(0)
+    eval_interval: PositiveInt = execution(1000)
+    seed: NonNegativeInt = 6198
+    seq_length: PositiveInt
+    micro_batch_size: PositiveInt
+    global_batch_size: PositiveInt
+    rotary_base: PositiveInt = 5_000_000
+    optimizer: Optimizer
+    schedule: Schedule
+    parallel: Parallel = Parallel()
+    fp8: Fp8 | None = None
+    bf16: bool = True
+    engine: Literal["transformer_engine", "local"] = "transformer_engine"
+    """Megatron's layer implementation; `local` runs on a CPU."""
+    attention_backend: Literal["flash", "fused", "unfused", "auto"] = "flash"
+    cross_entropy_fusion: Literal["none", "native", "te"] = "none"
+    recompute: Recompute | None = execution(None)
+    checkpoints: Checkpoints = execution(Checkpoints())
+    log_interval: PositiveInt = execution(10)
+    dataloader_workers: NonNegativeInt = execution(4)
+    dataset_builder_threads: PositiveInt = execution(8)
+    dataloader_prefetch: PositiveInt | None = execution(None)
+    timeout_minutes: PositiveInt = execution(120)
+    """Of a distributed collective."""
+    expected_train_tokens: PositiveInt | None = None
+    """SFT identity guard: the packed data must have exactly this many tokens."""
+    expected_train_records: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _kind_fits(self) -> "TrainStage":
+        if self.continues and self.init is None:
+            raise ValueError("`continues` needs `init`")
+        if (self.kind == "sft") != (self.schedule.epochs is not None):
+            raise ValueError("SFT counts `schedule.epochs`; other stages count train_iters or train_samples")
+        if self.global_batch_size % self.micro_batch_size:
+            raise ValueError("global_batch_size is not a multiple of micro_batch_size")
+        return self

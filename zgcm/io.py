@@ -1,0 +1,95 @@
+"""Files that are either whole or absent: temporary name, fsync, rename. And the digests that name them."""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from zgcm.errors import ZgcmError
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one JSON text of a value: keys sorted, no spaces, UTF-8, NaN refused. Identities hash this."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
+
+
+def sha256_bytes(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def fsync_directory(directory: Path) -> None:
+    """Make a rename inside `directory` survive a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def atomic_open(path: Path) -> Iterator[BinaryIO]:
+    """Open a temporary neighbour of `path` for writing; on success fsync and rename it, on failure remove it.
+
+    Raises ZgcmError when the disk is full; nothing is then left under either name.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+        fsync_directory(path.parent)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise disk_full(path) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def disk_full(path: Path) -> ZgcmError:
+    free = shutil.disk_usage(path.parent).free
+    return ZgcmError(
+        "The disk is full; nothing was left under the final name",
+        where=str(path),
+        found=f"{free / 1e6:.1f} MB free",
+        hint="free some space (old runs lie under results/*/runs) and repeat the same command",
+    )
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    with atomic_open(path) as stream:
+        stream.write(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Human-readable JSON with sorted keys: same value, same bytes."""
+    write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file of ours. Raises ZgcmError when it is missing or not JSON."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise ZgcmError("A file is missing", where=str(path), hint="run the step that makes it") from error
+    except ValueError as error:
+        raise ZgcmError("Not valid JSON", where=str(path), found=str(error)) from error

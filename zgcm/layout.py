@@ -1,0 +1,148 @@
+"""Where every artifact lies below the results directory. Rules and verbs both ask here."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from zgcm.config.recipe import Recipe
+from zgcm.errors import ZgcmError
+from zgcm.io import read_json
+
+
+def shard_name(index: int) -> str:
+    return f"{index:05d}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths of one results directory."""
+
+    root: Path = Path("results")
+
+    # --- corpus -------------------------------------------------------------------------------------
+    def raw(self, source: str, shard: str) -> Path:
+        """Of demo and hub sources; local files are read where they lie (see `raw_input`)."""
+        return self.root / "raw" / source / shard
+
+    def cleaned(self, source: str, shard: str) -> Path:
+        return self.root / "corpus" / source / f"{shard}.jsonl.zst"
+
+    def cleaning_summary(self, source: str, shard: str) -> Path:
+        return self.root / "corpus" / source / f"{shard}.summary.json"
+
+    def rejected(self, source: str, shard: str) -> Path:
+        return self.root / "corpus" / source / f"{shard}.rejected.jsonl"
+
+    def fingerprints(self, source: str, shard: str) -> Path:
+        return self.root / "corpus" / source / f"{shard}.fingerprints"
+
+    # --- tokens -------------------------------------------------------------------------------------
+    @property
+    def tokenizer(self) -> Path:
+        return self.root / "tokenizer"
+
+    def index_prefix(self, source: str, shard: str) -> Path:
+        """Append .bin or .idx."""
+        return self.root / "tokens" / source / f"{shard}_text_document"
+
+    def index_report(self, source: str, shard: str) -> Path:
+        return self.root / "tokens" / source / f"{shard}.index.json"
+
+    # --- mixes --------------------------------------------------------------------------------------
+    def mix(self, mix: str) -> Path:
+        return self.root / "mixes" / mix
+
+    def duplicates(self, mix: str) -> Path:
+        return self.mix(mix) / "duplicates.parquet"
+
+    def plan(self, mix: str) -> Path:
+        return self.mix(mix) / "plan.json"
+
+    def kept(self, mix: str) -> Path:
+        """Fingerprints of the documents that the mix uses; later mixes exclude them."""
+        return self.mix(mix) / "kept.fingerprints"
+
+    def selection(self, mix: str, shard: str) -> Path:
+        return self.mix(mix) / "selection" / f"{shard}.parquet"
+
+    def mix_prefix(self, mix: str, shard: str) -> Path:
+        return self.mix(mix) / f"{shard}_text_document"
+
+    def packed_prefix(self, mix: str, shard: str) -> Path:
+        """Append _tokens, _targets or _cu_seqlens, then .bin or .idx."""
+        return self.mix(mix) / shard
+
+    def dataset(self, mix: str) -> Path:
+        """Packed mixes: counts that the iteration formula reads."""
+        return self.mix(mix) / "dataset.json"
+
+    # --- stages -------------------------------------------------------------------------------------
+    def stage(self, stage: str) -> Path:
+        return self.root / stage
+
+    def done(self, stage: str) -> Path:
+        return self.stage(stage) / "done"
+
+    def runs(self, stage: str) -> Path:
+        return self.stage(stage) / "runs"
+
+    def export(self, stage: str) -> Path:
+        return self.root / "export" / stage
+
+    def export_manifest(self, stage: str) -> Path:
+        return self.export(stage) / "manifest.json"
+
+    def evaluation(self, stage: str, version: int) -> Path:
+        return self.stage(stage) / "evaluations" / f"version_{version:03d}.json"
+
+    # --- whole directory ----------------------------------------------------------------------------
+    @property
+    def report(self) -> Path:
+        return self.root / "report.html"
+
+    @property
+    def stamp(self) -> Path:
+        return self.root / "recipe.json"
+
+
+def source_shards(recipe: Recipe, source: str) -> list[str]:
+    """Shard names of a source, from the recipe or its lock; never from a look at the data."""
+    return [shard_name(index) for index in range(shard_count(recipe, source))]
+
+
+def shard_count(recipe: Recipe, source: str) -> int:
+    section = recipe.sources[source]
+    if section.kind == "demo":
+        return section.shards
+    if section.kind == "files" and section.files:
+        return len(section.files)
+    assert section.lock is not None
+    return len(read_lock(Path(section.lock), source)["files"])
+
+
+def read_lock(path: Path, source: str) -> dict:
+    """A source's lock: {"files": [{"path", "bytes", "sha256"}, ...], "revision": ..., "assumed": bool}."""
+    if not path.exists():
+        raise ZgcmError(
+            f"Source {source} has no lock file, so its shards are unknown",
+            where=str(path),
+            hint=f"write it once with: zgcm sources lock {source}",
+        )
+    return read_json(path)
+
+
+def raw_input(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
+    """The raw file that cleaning a shard reads."""
+    section = recipe.sources[source]
+    if section.kind == "demo":
+        return layout.raw(source, f"{shard}.jsonl.zst")
+    if section.kind == "files":
+        files = section.files or [
+            item["path"] for item in read_lock(Path(str(section.lock)), source)["files"]
+        ]
+        return Path(files[int(shard)])
+    name = read_lock(Path(section.lock), source)["files"][int(shard)]["path"]
+    return layout.raw(source, shard + "".join(Path(name).suffixes[-2:]))
+
+
+def mix_shards(recipe: Recipe, mix: str) -> list[str]:
+    return [shard_name(index) for index in range(recipe.mixes[mix].shards)]

@@ -1,0 +1,47 @@
+"""A directory is complete iff its manifest exists: written last, with sizes and SHA-256 of every file."""
+
+from pathlib import Path
+from typing import Any
+
+from zgcm.errors import ZgcmError
+from zgcm.io import canonical_json, read_json, sha256_bytes, sha256_file, write_json
+
+NAME = "manifest.json"
+
+
+def write_manifest(directory: Path, **facts: Any) -> str:
+    """List every file below `directory` and write the manifest. Returns the digest of the listing."""
+    files = {
+        str(path.relative_to(directory)): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and path != directory / NAME
+    }
+    listing = sha256_bytes(canonical_json(files))
+    write_json(directory / NAME, {**facts, "files": files, "digest": listing})
+    return listing
+
+
+def is_complete(directory: Path) -> bool:
+    return (directory / NAME).is_file()
+
+
+def verify_manifest(directory: Path) -> dict[str, Any]:
+    """Check sizes and checksums and return the manifest. Raises ZgcmError naming the first damaged file."""
+    if not is_complete(directory):
+        raise ZgcmError(
+            "Incomplete directory: it has no manifest",
+            where=str(directory),
+            hint="run the step that makes it again",
+        )
+    manifest = read_json(directory / NAME)
+    for name, expected in manifest["files"].items():
+        path = directory / name
+        found = path.stat().st_size if path.is_file() else None
+        if found != expected["bytes"]:
+            size = "missing" if found is None else f"{found} bytes"
+            raise ZgcmError(
+                "Damaged file", where=str(path), found=size, expected=f"{expected['bytes']} bytes"
+            )
+        if sha256_file(path) != expected["sha256"]:
+            raise ZgcmError("Damaged file: its checksum differs from the manifest", where=str(path))
+    return manifest

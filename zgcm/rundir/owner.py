@@ -1,0 +1,106 @@
+"""One writer per run directory, decided without a server.
+
+The owner is a host, a process and its start time, or a Slurm job. On the owner's host the kernel knows
+whether it lives; under Slurm `squeue` knows; only when neither can tell does the age of the heartbeat decide.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from zgcm.errors import ZgcmError
+from zgcm.io import write_json
+
+NAME = "owner.json"
+HEARTBEAT_LIMIT = 600.0  # seconds; a trainer beats at every log interval and every save
+
+
+@dataclass(frozen=True)
+class Owner:
+    host: str
+    pid: int
+    started: float
+    """Process start time, seconds since the epoch: a reused pid is another process."""
+    slurm_job_id: str | None
+    token: str
+
+
+def this_process() -> Owner:
+    return Owner(
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        started=psutil.Process().create_time(),
+        slurm_job_id=os.environ.get("SLURM_JOB_ID"),
+        token=secrets.token_hex(8),
+    )
+
+
+def read_owner(run: Path) -> Owner | None:
+    try:
+        return Owner(**json.loads((run / NAME).read_bytes()))
+    except FileNotFoundError:
+        return None
+
+
+def is_alive(owner: Owner, run: Path) -> bool:
+    if owner.host == socket.gethostname():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(owner.pid)
+            same = abs(process.create_time() - owner.started) < 1.0
+            return same and process.status() != psutil.STATUS_ZOMBIE
+        return False
+    if owner.slurm_job_id and shutil.which("squeue"):
+        queue = subprocess.run(
+            ["squeue", "-h", "-j", owner.slurm_job_id, "-o", "%T"], capture_output=True, text=True, timeout=60
+        )
+        if queue.returncode == 0:
+            return bool(queue.stdout.strip())
+    return time.time() - (run / NAME).stat().st_mtime < HEARTBEAT_LIMIT
+
+
+@contextlib.contextmanager
+def owning(run: Path) -> Iterator[Owner]:
+    """Own `run` for the duration of a block. Raises ZgcmError when another live process owns it."""
+    run.mkdir(parents=True, exist_ok=True)
+    me = this_process()
+    with (run / "owner.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        other = read_owner(run)
+        if other is not None and is_alive(other, run):
+            job = f", Slurm job {other.slurm_job_id}" if other.slurm_job_id else ""
+            raise ZgcmError(
+                "Another live process writes this run",
+                where=str(run),
+                found=f"process {other.pid} on {other.host}{job}",
+                hint="wait for it or stop it, then repeat the command; nothing was changed",
+            )
+        write_json(run / NAME, asdict(me))
+    try:
+        yield me
+    finally:
+        release(run, me.token)
+
+
+def check(run: Path, token: str) -> None:
+    """Call before publishing anything. Raises ZgcmError when the run was taken over; beats otherwise."""
+    owner = read_owner(run)
+    if owner is None or owner.token != token:
+        raise ZgcmError("This process no longer owns its run; it stops without publishing", where=str(run))
+    os.utime(run / NAME)
+
+
+def release(run: Path, token: str) -> None:
+    owner = read_owner(run)
+    if owner is not None and owner.token == token:
+        (run / NAME).unlink(missing_ok=True)
