@@ -3,7 +3,5 @@
 import os
 
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
-    OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", RAY_USAGE_STATS_ENABLED="0"
-)
 os.environ.pop("ZGCM_RECIPE", None)
 os.environ.pop("ZGCM_RESULTS", None)
