@@ -153,3 +153,7 @@ class RLStage(_Stage):
     learner: Learner = Learner()
     evaluation: Evaluation = Evaluation()
     checkpoints: RLCheckpoints = execution(RLCheckpoints())
+
+    def evaluation_versions(self) -> list[int]:
+        """Policy versions that are evaluated: the baseline 0, every `evaluation.every_steps`, the last."""
+        return sorted({*range(0, self.steps, self.evaluation.every_steps), self.steps})
