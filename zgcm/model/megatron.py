@@ -10,6 +10,7 @@ G key/value heads (query groups), D channels of a head, N packed sequences, M lo
 """
 
 import copy
+import itertools
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -147,14 +148,16 @@ class SDPACoreAttention(MegatronModule):
         """
         source_NM, target_S = layout
         count, longest = source_NM.shape
-        rows = (x[source_NM].transpose(0, 1) for x in (query_SHD, key_SGD, value_SGD))
         mask = causal_mask((0, longest), self.window, 1, 0)
-        out_MNHD = self.sdpa(*rows, mask)
+        query, key, value = (x[source_NM].transpose(0, 1) for x in (query_SHD, key_SGD, value_SGD))
+        out_MNHD = self.sdpa(query, key, value, mask)
         return out_MNHD.transpose(0, 1).reshape(count * longest, *query_SHD.shape[1:])[target_S]
 
     def sdpa(self, query_SBHD: Tensor, key_SBGD: Tensor, value_SBGD: Tensor, mask: Tensor | None) -> Tensor:
         out_BHSD = F.scaled_dot_product_attention(
-            *(x.permute(1, 2, 0, 3) for x in (query_SBHD, key_SBGD, value_SBGD)),
+            query_SBHD.permute(1, 2, 0, 3),
+            key_SBGD.permute(1, 2, 0, 3),
+            value_SBGD.permute(1, 2, 0, 3),
             attn_mask=mask,
             is_causal=mask is None,
             scale=self.scale,
@@ -177,7 +180,7 @@ def rank_positions(boundaries: tuple[int, ...], size: int, rank: int) -> Tensor:
     if size == 1:
         return torch.arange(boundaries[-1])
     parts = []
-    for start, end in zip(boundaries, boundaries[1:], strict=False):
+    for start, end in itertools.pairwise(boundaries):
         chunk, rest = divmod(end - start, 2 * size)
         if rest:
             raise ValueError(f"a segment of {end - start} tokens is not a multiple of 2 x {size} (CP) tokens")

@@ -16,12 +16,13 @@ from typing import Any
 import torch
 
 CPU = torch.device("cpu")
-FACTORIES = (
-    "tensor as_tensor zeros ones empty full arange rand randn randint linspace eye scalar_tensor "
-    "zeros_like ones_like empty_like full_like rand_like randn_like empty_strided tril_indices"
-).split()
-NOTHING_TO_DO = "set_device synchronize empty_cache reset_peak_memory_stats set_stream".split()
-NO_MEMORY = "memory_allocated max_memory_allocated memory_reserved max_memory_reserved".split()
+FACTORIES = [
+    *["tensor", "as_tensor", "zeros", "ones", "empty", "full", "arange", "rand", "randn", "randint"],
+    *["linspace", "eye", "scalar_tensor", "zeros_like", "ones_like", "empty_like", "full_like"],
+    *["rand_like", "randn_like", "empty_strided", "tril_indices"],
+]
+NOTHING_TO_DO = ["set_device", "synchronize", "empty_cache", "reset_peak_memory_stats", "set_stream"]
+NO_MEMORY = ["memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"]
 
 
 def install() -> bool:

@@ -32,7 +32,7 @@ def _config_to_kwargs(config: Any, model_chunks: list[torch.nn.Module], pg_colle
 
 
 def tag_splits(model: torch.nn.Module) -> None:
-    """Tell Muon the blocks of every fused projection, in rows of one query group: [query, (gate,) key, value].
+    """Tell Muon the blocks of every fused projection, in rows of one query group.
 
     Raises ZgcmError when a rank does not hold whole groups: Muon could not tell the blocks apart.
     """
