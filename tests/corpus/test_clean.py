@@ -3,6 +3,7 @@
 import errno
 import gzip
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -19,8 +20,9 @@ from zgcm.corpus.fingerprint import SCHEMA, exact_fingerprint, write_fingerprint
 from zgcm.corpus.raw import make_raw
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout
-from zgcm.records import read_records, write_records
+from zgcm.records import read_records, record_sha256, write_records
 
+ROOT = Path(__file__).parents[2]
 ROWS = [
     {"id": "a", "text": "The first text of all, long enough to keep."},
     {"id": "b", "text": "short"},
@@ -59,6 +61,9 @@ def test_clean_writes_three_files_whose_counts_add_up(tmp_path, ending):
     assert [record["source_id"] for record in records] == ["a", "c", "e"]
     assert [record["decision"] for record in records] == ["keep", "review", "keep"]
     assert records[0]["data"]["source"] == "mine"
+    assert [record["record_sha256"] for record in records] == [
+        record_sha256(item["data"]) for item in records
+    ]
     assert records[0]["text_fields"] == ["text"]
     assert summary["output_sha256"] == hashlib.sha256(cleaned.read_bytes()).hexdigest()
     assert summary["characters"] == sum(len(record["data"]["text"]) for record in records)
@@ -88,18 +93,37 @@ def test_exact_fingerprint_is_stable():
 def test_same_bytes_in_another_process_with_another_hash_seed(tmp_path):
     code = (
         "from zgcm.cli import corpus\nfrom zgcm.cli.app import app\n"
-        "for verb in ('raw', 'clean', 'fingerprint'):\n"
-        "    app([verb, 'demo_code', '00000'], standalone_mode=False)\n"
+        "for source in ('demo_code', 'demo_conversations'):\n"
+        "    for verb in ('raw', 'clean', 'fingerprint'):\n"
+        "        app([verb, source, '00000'], standalone_mode=False)\n"
     )
     digests = []
     for seed in ("1", "2"):
-        results = tmp_path / seed
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "ZGCM_RESULTS": str(results)}
-        subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True)
-        files = sorted(path for path in results.rglob("*") if path.is_file())
-        digests.append([(path.relative_to(results), io.sha256_file(path)) for path in files])
-    assert len(digests[0]) == 5
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "ZGCM_RESULTS": str(tmp_path / seed)}
+        subprocess.run(
+            [sys.executable, "-c", code], env=environment, cwd=ROOT, check=True, capture_output=True
+        )
+        files = sorted(path for path in (tmp_path / seed).rglob("*") if path.is_file())
+        digests.append([(path.relative_to(tmp_path / seed), io.sha256_file(path)) for path in files])
+    assert len(digests[0]) == 10
     assert digests[0] == digests[1]
+
+
+def test_the_command_line_says_one_paragraph_and_fails(tmp_path):
+    (tmp_path / "recipe.yaml").write_text(
+        "sources:\n  mine: {kind: files, files: [bad.jsonl], stage: pretrain, category: general_text}\n"
+    )
+    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n{"text": \n')
+    recipes = ["--recipe", str(ROOT / "config" / "tiny.yaml"), "--recipe", "recipe.yaml"]
+    command = [sys.executable, "-m", "zgcm.cli", "clean", "mine", "00000", *recipes]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("zgcm: Not valid JSON. at: bad.jsonl:2:10. found: ")
+    assert done.stderr.count("\n") == 1
+    done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True)
+    assert json.loads(done.stderr)["where"] == "bad.jsonl:2:10"
+    assert not (tmp_path / "results").exists() or not [*(tmp_path / "results").rglob("*.*")]
 
 
 DAMAGED = {
