@@ -15,7 +15,8 @@ import zstandard
 from support import recipe_with
 
 from zgcm import io
-from zgcm.corpus.clean import REJECTED_CHARS, clean_shard, summary_line
+from zgcm.corpus import fingerprint
+from zgcm.corpus.clean import REJECTED_CHARS, clean_shard, find_cleaned, summary_line
 from zgcm.corpus.fingerprint import SCHEMA, exact_fingerprint, write_fingerprints
 from zgcm.corpus.raw import make_raw
 from zgcm.errors import ZgcmError
@@ -28,7 +29,7 @@ ROWS = [
     {"id": "b", "text": "short"},
     {"id": "c", "text": "password = hunter2hunter2hunter2"},
     {"id": "d", "text": ""},
-    {"id": "e", "text": "the  FIRST text of all, long enough to keep."},
+    {"id": "e", "text": "the  FIRST text of all, long enough to keep.", "quality_score": 0.75},
     {"id": "f", "text": "x" * 20, "body": {"long": ["y" * 5000]}, "quality_score": 0.1},
 ]
 POLICY = {"settings": {"quality_policies": {"default": {"review_min": 0.5}}}}
@@ -80,8 +81,27 @@ def test_clean_writes_three_files_whose_counts_add_up(tmp_path, ending):
     rows = table.to_pylist()
     assert [row["row"] for row in rows] == [0, 1, 2]
     assert rows[0]["exact"] == rows[2]["exact"] != rows[1]["exact"]
-    assert rows[0]["quality"] is None
+    assert [row["quality"] for row in rows] == [None, None, 0.75]
+    assert [row["chars"] for row in rows] == [len(record["data"]["text"]) for record in records]
     assert [row["source_id"] for row in rows] == ["a", "c", "e"]
+
+
+def test_fingerprints_of_several_groups(tmp_path, monkeypatch):
+    monkeypatch.setattr(fingerprint, "ROWS_A_GROUP", 4)
+    rows = [
+        {"data": {"text": f"text {number}"}, "text_fields": ["text"], "source_id": "é" * number,
+         "metrics": {"quality_score": number / 2} if number % 3 else {}}
+        for number in range(11)
+    ]  # fmt: skip
+    write_records(tmp_path / "x.jsonl.zst", rows)
+    assert write_fingerprints(tmp_path / "x.jsonl.zst", tmp_path / "x.fingerprints") == 11
+    table = pyarrow.parquet.read_table(tmp_path / "x.fingerprints")
+    table.validate(full=True)
+    assert table.to_pylist() == [
+        {"row": number, "exact": exact_fingerprint(f"text {number}"), "chars": 6 + number // 10,
+         "source_id": "é" * number, "quality": number / 2 if number % 3 else None}
+        for number in range(11)
+    ]  # fmt: skip
 
 
 def test_exact_fingerprint_is_stable():
@@ -165,6 +185,8 @@ def test_missing_files_shards_and_sources(tmp_path):
             act(recipe, layout, "yours", "00000")
     with pytest.raises(ZgcmError, match="zgcm raw demo_code 00000"):
         clean_shard(recipe, layout, "demo_code", "00000")
+    with pytest.raises(ZgcmError, match="zgcm clean demo_code 00000"):
+        find_cleaned(recipe, layout, "demo_code", "00000")
 
 
 def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
