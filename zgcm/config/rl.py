@@ -66,6 +66,8 @@ class Rollout(Section):
     disable_sliding_window: bool = False
     setup_timeout: PositiveInt = execution(3600)
     request_timeout: PositiveInt = execution(14400)
+    sync_timeout: PositiveInt = execution(1800)
+    """Seconds for new weights to reach every engine; a deadline, since a stuck broadcast would hang for ever."""
 
 
 class LengthPenalty(Section):
