@@ -1,8 +1,10 @@
 """Registers every verb by importing the modules that define them."""
 
 from zgcm.cli import (  # noqa: F401
+    corpus,
     recipe,
     report,
+    rl,
     run,
     status,
 )
