@@ -58,9 +58,9 @@ class FileSource(_Source):
 
     kind: Literal["files"]
     files: list[str] = []
-    """Paths, one shard each, in this order. Or give `lock`."""
-    lock: str | None = None
-    """A file written by `zgcm sources lock`: files with sizes and digests."""
+    """Paths, one shard each, in this order; they are identity. Or give `lock`: then content is, paths not."""
+    lock: str | None = execution(None)
+    """Written by `zgcm sources lock`: files with sizes and digests. Its content is identity, its path not."""
 
     @model_validator(mode="after")
     def _one_list(self) -> "FileSource":
@@ -78,9 +78,10 @@ class HubSource(_Source):
     """A commit; a branch name moves and is refused when locking."""
     subset: str | None = None
     """Dataset configuration; limits the lock to its files."""
-    patterns: list[str] = ["**/*.parquet"]
-    lock: str
-    """Written by `zgcm sources lock`: the shard list the dry run needs."""
+    patterns: list[str] = execution(["**/*.parquet"])
+    """Which files `zgcm sources lock` lists; the lock it writes decides, not the patterns."""
+    lock: str = execution()
+    """Written by `zgcm sources lock`: the shard list the dry run needs. Its content is identity, its path not."""
 
 
 Source = Annotated[DemoSource | FileSource | HubSource, Field(discriminator="kind")]
@@ -107,7 +108,7 @@ class Mix(Section):
     max_document_tokens: PositiveInt | None = None
     sequence_length: PositiveInt | None = None
     """Packed mixes: length of a packed sequence."""
-    assumed: bool = False
+    assumed: bool = execution(False)
     """The weights were never published; dry run, --print-argv and report say so."""
     threads: PositiveInt = execution(1)
 

@@ -70,6 +70,7 @@ class ImportedTokenizer(Section):
 
     kind: Literal["import"]
     path: str
+    """Identity only while `sha256` is absent; with it the directory may lie anywhere."""
     vocab_size: PositiveInt
     """Vocabulary the model is built for (GLM-5.1: 154880), checked against the directory at run time."""
     sha256: str | None = None

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from zgcm.config.base import Section, execution
 from zgcm.config.stages import _Stage
@@ -24,8 +24,9 @@ class FilePrompts(Section):
     kind: Literal["files"]
     train: str
     valid: str
-    expected_train_rows: PositiveInt | None = None
-    expected_valid_rows: PositiveInt | None = None
+    expected_train_rows: PositiveInt | None = execution(None)
+    """Guard: the file must have exactly so many prompts."""
+    expected_valid_rows: PositiveInt | None = execution(None)
 
 
 Prompts = Annotated[DemoPrompts | FilePrompts, Field(discriminator="kind")]
@@ -46,6 +47,14 @@ class Sampling(Section):
     ignore_eos: bool = False
     skip_special_tokens: bool = True
     frequency_penalty: float = 0.0
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Sampling":
+        if self.max_new_tokens > self.max_tokens:
+            raise ValueError(f"max_new_tokens {self.max_new_tokens} exceeds max_tokens {self.max_tokens}")
+        if self.min_new_tokens > self.max_new_tokens:
+            raise ValueError(f"min_new_tokens {self.min_new_tokens} exceeds max_new_tokens {self.max_new_tokens}")
+        return self
 
 
 class Rollout(Section):
@@ -74,6 +83,12 @@ class LengthPenalty(Section):
     start: NonNegativeInt = 16384
     end: PositiveInt = 65536
     max: float = Field(default=0.05, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _order(self) -> "LengthPenalty":
+        if self.start >= self.end:
+            raise ValueError(f"start {self.start} is not below end {self.end}")
+        return self
 
 
 class Reward(Section):
@@ -153,3 +168,7 @@ class RLStage(_Stage):
     learner: Learner = Learner()
     evaluation: Evaluation = Evaluation()
     checkpoints: RLCheckpoints = execution(RLCheckpoints())
+
+    def evaluation_versions(self) -> list[int]:
+        """Policy versions that are evaluated: the baseline 0, every `evaluation.every_steps`, the last."""
+        return sorted({*range(0, self.steps, self.evaluation.every_steps), self.steps})

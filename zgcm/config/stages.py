@@ -52,6 +52,18 @@ class Optimizer(Section):
     overlap_grad_reduce: bool = execution(True)
     overlap_param_gather: bool = execution(False)
 
+    @model_validator(mode="after")
+    def _rates_and_steps(self) -> "Optimizer":
+        if self.min_lr > self.lr:
+            raise ValueError(f"min_lr {self.min_lr:g} is greater than lr {self.lr:g}")
+        quintic = self.kind == "muon" and self.muon_coefficient_type == "quintic"
+        if quintic and self.muon_num_ns_steps % 5:
+            raise ValueError(
+                f"muon_num_ns_steps {self.muon_num_ns_steps} is not a multiple of 5: `quintic` has five sets of "
+                "coefficients, one a step, and only the whole round orthogonalises"
+            )
+        return self
+
 
 class Schedule(Section):
     """How long to train. Give iterations or samples; SFT derives iterations from its data and `epochs`."""
@@ -72,8 +84,17 @@ class Schedule(Section):
         ]
         if len(given) != 1:
             raise ValueError(
-                f"give exactly one of train_iters, train_samples, epochs; found {given or 'none'}"
+                f"give exactly one of train_iters, train_samples, epochs; found {' and '.join(given) or 'none'}"
             )
+        by_samples = self.train_samples is not None
+        if by_samples and self.lr_warmup_iters:
+            raise ValueError("train_samples goes with lr_warmup_samples, not with lr_warmup_iters")
+        if not by_samples and (self.lr_warmup_samples or self.lr_decay_samples):
+            raise ValueError("lr_warmup_samples and lr_decay_samples go with train_samples only")
+        whole = (self.lr_decay_samples or self.train_samples) if by_samples else self.train_iters
+        warmup = self.lr_warmup_samples if by_samples else self.lr_warmup_iters
+        if whole is not None and warmup >= whole:
+            raise ValueError(f"a warm-up of {warmup} leaves nothing of a schedule of {whole}")
         return self
 
 
@@ -113,6 +134,9 @@ class Checkpoints(Section):
     keep_every: PositiveInt | None = execution(None)
     """Also keep every N-th iteration for good."""
     async_save: bool = execution(False)
+    """Write in the background while training goes on."""
+    fully_parallel_load: bool = execution(False)
+    """Each rank reads a part of the checkpoint and exchanges it with the others."""
 
 
 class _Stage(Section):
@@ -138,7 +162,8 @@ class TrainStage(_Stage):
     eval_interval: PositiveInt = execution(1000)
     seed: NonNegativeInt = 6198
     seq_length: PositiveInt
-    micro_batch_size: PositiveInt
+    micro_batch_size: PositiveInt = execution()
+    """Sequences a rank computes at once; like the number of ranks it only regroups sums."""
     global_batch_size: PositiveInt
     rotary_base: PositiveInt = 5_000_000
     optimizer: Optimizer
@@ -158,16 +183,22 @@ class TrainStage(_Stage):
     dataloader_prefetch: PositiveInt | None = execution(None)
     timeout_minutes: PositiveInt = execution(120)
     """Of a distributed collective."""
-    expected_train_tokens: PositiveInt | None = None
-    """SFT identity guard: the packed data must have exactly this many tokens."""
-    expected_train_records: PositiveInt | None = None
+    gradient_accumulation_fusion: bool = execution(True)
+    """Accumulate weight gradients inside the matrix kernel; never with `engine: local`."""
+    expected_train_tokens: PositiveInt | None = execution(None)
+    """SFT guard: the packed data must have exactly this many tokens. Checked, never computed with."""
+    expected_train_records: PositiveInt | None = execution(None)
+    """SFT guard: the packed data must have exactly this many packed sequences."""
 
     @model_validator(mode="after")
     def _kind_fits(self) -> "TrainStage":
         if self.continues and self.init is None:
-            raise ValueError("`continues` needs `init`")
+            raise ValueError("`continues: true` needs `init`, the stage to continue")
         if (self.kind == "sft") != (self.schedule.epochs is not None):
             raise ValueError("SFT counts `schedule.epochs`; other stages count train_iters or train_samples")
         if self.global_batch_size % self.micro_batch_size:
-            raise ValueError("global_batch_size is not a multiple of micro_batch_size")
+            raise ValueError(
+                f"global_batch_size {self.global_batch_size} is not a multiple of "
+                f"micro_batch_size {self.micro_batch_size}"
+            )
         return self
