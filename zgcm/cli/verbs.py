@@ -2,6 +2,7 @@
 
 from zgcm.cli import (  # noqa: F401
     corpus,
+    export,
     recipe,
     report,
     rl,
