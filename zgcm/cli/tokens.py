@@ -26,9 +26,7 @@ OutputShardArgument = Annotated[str, typer.Argument(help="The mix's output shard
 
 @app.command()
 def tokenizer(
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
+    recipe: RecipeOption = DEFAULT_RECIPE, results: ResultsOption = DEFAULT_RESULTS, as_json: JsonOption = False
 ) -> None:
     """Train the recipe's tokenizer on cleaned text, or import it from a directory."""
     from zgcm.tokens.tokenizer import make_tokenizer

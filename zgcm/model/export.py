@@ -55,10 +55,9 @@ def export_stage(recipe: Recipe, layout: Layout, stage: str) -> dict[str, Any]:
             write_weights(building, recipe, stage, weights, facts)
             write_files(building, recipe, layout, stage, facts, tokenizer["end_id"])
             publish(building, layout.export(stage), facts)
-        except Exception as error:
-            if (
-                "os error 28" in str(error) or getattr(error, "errno", None) == 28
-            ):  # safetensors' own, or OSError
+        except (OSError, SafetensorError) as error:
+            # safetensors reports the system's error as text
+            if getattr(error, "errno", None) in FULL or "No space left" in str(error):
                 raise disk_full(building) from error
             raise
         finally:
@@ -110,7 +109,7 @@ def weights_directory(layout: Layout, stage: str, done: dict[str, Any]) -> Path:
             f"{layout.runs(stage)}, or from the start of the stage if there is none",
         )
     manifest = verify_manifest(directory)
-    # A checkpoint's manifest states the digest of its weights beside that of its files, a policy's the latter.
+    # A checkpoint's manifest states the digest of its weights beside that of its files; a policy has one.
     digest = manifest.get("weights_digest", manifest["digest"])
     if digest != done["weights_digest"]:
         raise ZgcmError(
