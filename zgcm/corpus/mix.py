@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from zgcm.config.corpus import Mix
 from zgcm.config.recipe import Recipe
 from zgcm.corpus.candidates import Rows, concatenate, load_candidates
-from zgcm.corpus.orders import order_mix, outliers, ranked
+from zgcm.corpus.placement import order_mix, outliers, ranked
 from zgcm.corpus.stable import allocate_mix_quotas
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open, read_json, sha256_file, write_json

@@ -65,6 +65,6 @@ def interleaved(rows: Rows, general: np.ndarray) -> np.ndarray:
 
 
 def contiguous_shards(tokens: np.ndarray, shards: int) -> np.ndarray:
-    """Shard of each document (int64, ascending): where the middle of its tokens lies in `shards` equal parts."""
+    """Shard of each document (int64, ascending): in which of `shards` equal parts its middle token lies."""
     middles = np.cumsum(tokens) - tokens / 2
     return np.minimum((middles * shards / max(int(tokens.sum()), 1)).astype(np.int64), shards - 1)
