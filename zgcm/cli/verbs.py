@@ -1,3 +1,11 @@
-"""Registers every verb by importing the modules that define them, in the order `zgcm --help` lists them."""
+"""Registers every verb by importing the modules that define them."""
 
-from zgcm.cli import recipe, run, tokens  # noqa: F401
+from zgcm.cli import (  # noqa: F401
+    corpus,
+    recipe,
+    report,
+    rl,
+    run,
+    status,
+    tokens,
+)
