@@ -8,4 +8,6 @@ from zgcm.cli import (  # noqa: F401
     rl,
     run,
     status,
+    tokens,
+    train,
 )
