@@ -4,8 +4,8 @@
     mixes/{mix}/kept.fingerprints           texts used; later mixes exclude them
     mixes/{mix}/plan.json                   quotas, counts and digests; written last
 
-Quotas are tokens of the training tokenizer, shared out exactly by weight. Documents are never cut, so a source
-gives the fewest documents that reach its quota: less than one document too much.
+Quotas are tokens of the training tokenizer, shared out exactly by weight. Documents are never cut, so a
+source gives the fewest documents that reach its quota: less than one document too much.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from zgcm.config.corpus import Mix
 from zgcm.config.recipe import Recipe
 from zgcm.corpus.candidates import Rows, concatenate, load_candidates
-from zgcm.corpus.orders import order_mix, outliers, ranked
+from zgcm.corpus.placement import order_mix, outliers, ranked
 from zgcm.corpus.stable import allocate_mix_quotas
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open, read_json, sha256_file, write_json
@@ -56,7 +56,9 @@ def plan_mix(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
     names = mix_shards(recipe, mix)
     _refuse_empty(mix, names, shards)
     outputs = {
-        name: _write_selection(layout.selection(mix, name), rows.take(shards == number), list(section.sources))
+        name: _write_selection(
+            layout.selection(mix, name), rows.take(shards == number), list(section.sources)
+        )
         for number, name in enumerate(names)
     }
     plan = {
@@ -182,7 +184,9 @@ def _write_selection(path: Path, rows: Rows, sources: list[str]) -> dict[str, An
 def _write_kept(path: Path, rows: Rows) -> str:
     """Every text once, sorted, so that the file depends on the set alone. Returns the digest."""
     texts = np.unique(rows.exact.view("V16").ravel()).tobytes() if len(rows) else b""
-    column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(texts) // 16, [None, pa.py_buffer(texts)])
+    column = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(16), len(texts) // 16, [None, pa.py_buffer(texts)]
+    )
     with atomic_open(path) as stream:
         pq.write_table(pa.table({"exact": column}), stream, compression="zstd")
     return sha256_file(path)

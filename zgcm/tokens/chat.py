@@ -47,8 +47,8 @@ def render(
 ) -> str:
     """The text of a conversation by the directory's template.
 
-    `enable_thinking` decides how the generation prompt ends. Earlier reasoning is kept, also by templates that
-    drop it by default (GLM's `clear_thinking`). Raises ZgcmError with the template's own complaint.
+    `enable_thinking` decides how the generation prompt ends. Earlier reasoning is kept, also by templates
+    that drop it by default (GLM's `clear_thinking`). Raises ZgcmError with the template's own complaint.
     """
     import jinja2
 
