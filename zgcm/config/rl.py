@@ -259,3 +259,7 @@ class RLStage(_Stage):
     """How policies are measured."""
     checkpoints: RLCheckpoints = execution(RLCheckpoints())
     """When to save."""
+
+    def evaluation_versions(self) -> list[int]:
+        """Policy versions that are evaluated: the baseline 0, every `evaluation.every_steps`, the last."""
+        return sorted({*range(0, self.steps, self.evaluation.every_steps), self.steps})

@@ -1,0 +1,7 @@
+"""What all tests share: one thread per process, and no hub, whatever the developer's shell says."""
+
+import os
+
+os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
+os.environ.pop("ZGCM_RECIPE", None)
+os.environ.pop("ZGCM_RESULTS", None)

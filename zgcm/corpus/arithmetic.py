@@ -1,0 +1,165 @@
+"""Two-digit additions as documents, conversations and prompts: a task that a tiny model can learn in minutes.
+
+Everything is right by construction and decided by `(seed, index)` alone. One unordered pair of summands in
+ten is held out of every text; only the validation prompts of RL ask for those, so a model that answers them
+has learned to add. (The hash is of the pair: a hash of the units digits would withhold whole sums.)
+"""
+
+import hashlib
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from zgcm.errors import ZgcmError
+
+MAX_DIGIT = 7
+"""Digits 0..7 leave 64 digit sums to learn instead of 100, and 3,136 ordered pairs of summands."""
+TEMPLATES = ("What is {}?", "Compute {}.", "Add up: {}")
+SHORT_LINES, LONG_LINES = 12, 120
+"""A document has 12 lines (some 190 tokens); one in sixteen has 120, longer than a context of 1,024."""
+ORIGIN = {"source": "zgcm arithmetic generator", "license": "MIT"}
+
+Split = Literal["train", "valid"]
+Question = tuple[int, int, int]
+"""First summand, second summand, index into TEMPLATES."""
+
+
+def is_held_out(a: int, b: int) -> bool:
+    """Whether the sum of `a` and `b`, in either order, is kept out of every training text."""
+    low, high = sorted((a, b))
+    digest = hashlib.blake2b(f"{low}+{high}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) % 10 == 0
+
+
+def working(a: int, b: int) -> str:
+    """Units, then tens with the carry: `working(47, 38) == "7+8=15, 4+3+1=8"`."""
+    units = a % 10 + b % 10
+    carry = "+1" if units > 9 else ""
+    return f"{a % 10}+{b % 10}={units}, {a // 10}+{b // 10}{carry}={a // 10 + b // 10 + units // 10}"
+
+
+def documents(
+    count: int, seed: int = 0, max_digit: int = MAX_DIGIT, *, start: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Documents `start` to `start + count`: lines such as `47+38: 7+8=15, 4+3+1=8, 85` and `7+8=15`.
+
+    Records of the category math: `question` is the first line, `solution` the others, `answer` the last
+    result; the training text is all lines.
+    """
+    numbers = summands(max_digit)
+    for index in range(start, start + count):
+        rng = random.Random(f"arithmetic document {seed} {index}")
+        lines = LONG_LINES if rng.randrange(16) == 0 else SHORT_LINES
+        first, *others = (_line(rng, numbers, max_digit) for _ in range(lines))
+        answer = others[-1].replace("=", " ").rsplit(" ", 1)[-1]
+        yield {
+            "id": f"arithmetic-{seed}-{index}",
+            "question": first,
+            "solution": "\n".join(others),
+            "answer": answer,
+            "form": "drill",
+            "domain": "arithmetic",
+            "verified": True,
+            **ORIGIN,
+        }
+
+
+def conversations(
+    count: int, seed: int = 0, max_digit: int = MAX_DIGIT, *, start: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Conversations `start` to `start + count` of one fixed shuffle: all different, all right.
+
+    Half of the answers show their working as reasoning, half say `easy`: RL then has something to find out.
+    Raises ZgcmError when more are asked for than there are.
+    """
+    every = list(itertools.product(questions("train", max_digit), (True, False)))
+    random.Random(f"arithmetic conversations {seed}").shuffle(every)
+    _require(start + count, len(every), "conversations", max_digit)
+    for index, ((a, b, template), careful) in enumerate(every[start : start + count], start):
+        yield {
+            "id": f"conversation-{seed}-{index}",
+            "messages": [
+                {"role": "user", "content": ask((a, b, template))},
+                {
+                    "role": "assistant",
+                    "content": f"The answer is \\boxed{{{a + b}}}",
+                    "reasoning_content": working(a, b) if careful else "easy",
+                },
+            ],
+            "answer": str(a + b),
+            "domain": "arithmetic",
+            "verified": True,
+            **ORIGIN,
+        }
+
+
+def prompts(split: Split, count: int, seed: int = 0, max_digit: int = MAX_DIGIT) -> list[dict[str, Any]]:
+    """Different RL prompts in the published form; `valid` asks for held-out sums only, `train` for others.
+
+    Each: sample_id, domain, task_type, messages, answers, benchmark. Raises ZgcmError when more are asked
+    for than there are.
+    """
+    every = questions(split, max_digit)
+    random.Random(f"arithmetic prompts {split} {seed}").shuffle(every)
+    _require(count, len(every), f"{split} prompts", max_digit)
+    return [
+        {
+            "sample_id": f"arithmetic-{split}-{a}+{b}-{template}",
+            "domain": "math",
+            "task_type": "math",
+            "benchmark": "arithmetic",
+            "messages": [{"role": "user", "content": ask((a, b, template))}],
+            "answers": [str(a + b)],
+        }
+        for a, b, template in every[:count]
+    ]
+
+
+def questions(split: Split, max_digit: int) -> list[Question]:
+    """Every question of a split, in a fixed order."""
+    numbers = summands(max_digit)
+    return [
+        (a, b, template)
+        for a, b in itertools.product(numbers, repeat=2)
+        if is_held_out(a, b) == (split == "valid")
+        for template in range(len(TEMPLATES))
+    ]
+
+
+def ask(question: Question) -> str:
+    a, b, template = question
+    return TEMPLATES[template].format(f"{a}+{b}")
+
+
+def summands(max_digit: int) -> list[int]:
+    """Two-digit numbers whose digits are at most `max_digit`, ascending. Raises ZgcmError."""
+    if not 1 <= max_digit <= 9:
+        raise ZgcmError(
+            "The arithmetic generator needs a digit", where="settings.max_digit", found=str(max_digit),
+            expected="1 to 9",
+        )  # fmt: skip
+    return [10 * tens + units for tens in range(1, max_digit + 1) for units in range(max_digit + 1)]
+
+
+def _line(rng: random.Random, numbers: list[int], max_digit: int) -> str:
+    """One sum in five of two digits, one of two digits and a carry, three of two numbers with the working."""
+    kind, a, b = rng.random(), rng.randint(0, max_digit), rng.randint(0, max_digit)
+    if kind < 0.2:
+        return f"{a}+{b}={a + b}"
+    if kind < 0.4:
+        return f"{a}+{b}+1={a + b + 1}"
+    while True:
+        a, b = rng.choice(numbers), rng.choice(numbers)
+        if not is_held_out(a, b):
+            return f"{a}+{b}: {working(a, b)}, {a + b}"
+
+
+def _require(wanted: int, available: int, what: str, max_digit: int) -> None:
+    if wanted > available:
+        raise ZgcmError(
+            f"The arithmetic generator has fewer {what} than asked for",
+            found=f"{wanted:,} asked for",
+            expected=f"at most {available:,} with max_digit {max_digit}",
+            hint="ask for fewer, or raise settings.max_digit in the recipe",
+        )

@@ -1,0 +1,127 @@
+"""Version-anchored evaluation markers and the weight-sync gate's marker (fact sheet 6.6).
+
+The truth lies in the run directory; a workflow's declared files are links to it, made only at success.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from zgcm.errors import ZgcmError
+from zgcm.io import fsync_directory, read_json, write_json
+
+SCHEMA = "zgcm-math-eval-v1"
+GATE_SCHEMA = "zgcm-weight-sync-gate-v1"
+RESUME_GATE_SCHEMA = "zgcm-resume-weight-sync-gate-v1"
+RAW_REWARD = "eval/raw_correct"
+COMPLETIONS = "eval/completions"
+
+
+def versions(steps: int, every: int) -> list[int]:
+    """Policy versions that are evaluated: 0, every `every` steps, and the last.
+
+    >>> versions(177, 10)[-3:]
+    [160, 170, 177]
+    """
+    return [*range(0, steps, every), steps]
+
+
+def phase(version: int, steps: int, *, resumed: bool) -> str:
+    """Name of an evaluation. `resumed`: the process started at this version, so its turn had been missed."""
+    if version == 0:
+        return "baseline"
+    if version == steps:
+        return "final_catchup" if resumed else "final"
+    return "resume_catchup" if resumed else "periodic"
+
+
+def marker_path(run: Path, version: int) -> Path:
+    return run / "evaluations" / f"version_{version:03d}.json"
+
+
+def read_marker(run: Path, version: int) -> dict[str, Any] | None:
+    """The marker of a version, None when it has not been evaluated. Raises ZgcmError for another version's."""
+    path = marker_path(run, version)
+    if not path.exists():
+        return None
+    marker = read_json(path)
+    if marker.get("model_version") != version or not marker.get("stats"):
+        raise ZgcmError(
+            "Not the marker of this version",
+            where=str(path),
+            found=f"model_version {marker.get('model_version')!r}",
+            expected=str(version),
+            hint="remove the file; the evaluation then runs again",
+        )
+    return marker
+
+
+def write_marker(
+    run: Path, version: int, *, phase: str, samples_per_row: int, stats: Mapping[str, float]
+) -> dict[str, Any]:
+    """Write a marker (temporary file, rename). Keeps finite scalars, drops keys that end with `__count`."""
+    kept = {
+        key: value
+        for key, value in stats.items()
+        if not key.endswith("__count") and isinstance(value, int | float) and math.isfinite(value)
+    }
+    if not kept:
+        raise ZgcmError("An evaluation without statistics", where=str(marker_path(run, version)))
+    marker = {
+        "schema": SCHEMA,
+        "phase": phase,
+        "model_version": version,
+        "samples_per_row": samples_per_row,
+        "reward_semantics": "raw_binary_correctness",
+        "stats": {**kept, "eval/model_version": version},
+        "completed_at": now(),
+    }
+    write_json(marker_path(run, version), marker)
+    return marker
+
+
+def write_gate(run: Path, version: int, **facts: Any) -> None:
+    """Record that a start's weight synchronisation was proved, before anything was evaluated or trained."""
+    resumed = version > 0
+    name = f"weight_sync_gate_{'resume_' if resumed else ''}version_{version:03d}.json"
+    extra = {"recovery_version": version} if resumed else {}
+    marker = {
+        "schema": RESUME_GATE_SCHEMA if resumed else GATE_SCHEMA,
+        "status": "passed",
+        "model_version": version,
+        "full_actor_weight_broadcast": True,
+        "optimizer_step": False,
+        "completed_at": now(),
+    }
+    write_json(run / "preflight" / name, {**marker, **extra, **facts})
+
+
+def publish(run: Path, wanted: Mapping[int, Path]) -> None:
+    """Hard-link each version's marker to its declared path; other versions' files beside them are removed."""
+    for version, target in wanted.items():
+        if read_marker(run, version) is None:
+            raise ZgcmError("An evaluation is missing", where=str(marker_path(run, version)))
+        link(marker_path(run, version), target)
+    for directory in {target.parent for target in wanted.values()}:
+        for path in directory.glob("version_*.json"):
+            if path not in wanted.values():
+                path.unlink()
+
+
+def link(source: Path, target: Path) -> None:
+    """Make `target` another name of `source`, replacing what was there in one step."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    os.link(source, temporary)
+    temporary.replace(target)
+    # rename() of two names of one file does nothing and leaves both (POSIX)
+    temporary.unlink(missing_ok=True)
+    fsync_directory(target.parent)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
