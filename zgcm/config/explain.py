@@ -138,7 +138,7 @@ def _remedy(kind: str, found: Any) -> str:
     if kind == "bool_type":
         return "write true or false"
     if kind == "string_type" and not isinstance(found, dict | list):
-        return f"put it in quotes if it is text: \"{'no' if found is False else found}\""
+        return f'put it in quotes if it is text: "{"no" if found is False else found}"'
     if kind == "list_type" and isinstance(found, SCALARS):
         return f"write a list: [{found}]"
     return ""

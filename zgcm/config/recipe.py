@@ -19,10 +19,15 @@ class StepResources(Section):
     """What the steps that are not stages ask the scheduler for."""
 
     clean: Resources = execution(Resources())
+    """Of fetching, cleaning and fingerprinting one shard."""
     tokenizer: Resources = execution(Resources())
+    """Of training or importing the tokenizer."""
     index: Resources = execution(Resources())
+    """Of tokenizing one shard, and of gathering or packing one shard of a mix."""
     mix: Resources = execution(Resources())
+    """Of deduplicating and planning one mix."""
     export: Resources = execution(Resources(mem_mb=4000))
+    """Of exporting one stage."""
 
 
 class Recipe(Section):
@@ -31,15 +36,22 @@ class Recipe(Section):
     name: str = execution(pattern=r"^[a-z0-9][a-z0-9-]*$")
     """Stamps the results directory; another recipe's results are refused."""
     description: str = execution("")
+    """One line for people."""
     model: Model
+    """The architecture, the same in every stage."""
     tokenizer: Tokenizer
+    """Trained here or brought along."""
     sources: dict[Name, Source]
+    """Where raw text comes from and how it is cleaned."""
     mixes: dict[Name, Mix]
+    """What the stages train on; a mix may exclude the documents of mixes above it."""
     stage_defaults: dict[Literal["pretrain", "sft", "rl"], dict[str, Any]] = execution({})
     """kind -> keys that its stages share; a stage's own keys win. Applied before
     validation, so it is no part of identity by itself."""
     stages: dict[Name, Stage]
+    """What is trained, each stage after those above it."""
     step_resources: StepResources = execution(StepResources())
+    """What all other steps ask the scheduler for."""
 
     @model_validator(mode="before")
     @classmethod
