@@ -1,0 +1,59 @@
+# The map: from raw text to an RL-trained language model. See docs/architecture.md.
+#
+#   snakemake -n                                    what would run, and why
+#   snakemake --cores all                           the tiny recipe on this machine
+#   snakemake --profile slurm results/sft/done      the 7B recipe on a Slurm cluster, up to SFT
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import min_version
+
+from zgcm.config.resolved import resolve
+from zgcm.errors import ZgcmError
+from zgcm.layout import Layout
+from zgcm.rundir.stamp import check_stamp, write_stamp
+
+min_version("9.27")
+CHECKOUT = Path(workflow.basedir)
+
+if not workflow.overwrite_configfiles:  # testing `config` would break `--config key=value`
+
+    configfile: str(CHECKOUT / "config/tiny.yaml")
+
+LAYOUT = Layout()
+try:
+    RECIPE, RECIPE_FILE = resolve(config, CHECKOUT, LAYOUT.root)
+    check_stamp(LAYOUT.stamp, RECIPE.name)
+except ZgcmError as error:
+    raise WorkflowError(error.paragraph())
+
+# The rules call the verbs of this checkout's `zgcm`. Cluster jobs parse this file again, so it holds there too.
+os.environ.update(
+    ZGCM_RECIPE=str(RECIPE_FILE),
+    ZGCM_RESULTS=str(LAYOUT.root),
+    ZGCM_CHECKOUT=str(CHECKOUT),
+    PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+)
+
+
+include: "rules/common.smk"
+include: "rules/corpus.smk"
+include: "rules/tokens.smk"
+include: "rules/train.smk"
+include: "rules/export.smk"
+include: "rules/rl.smk"
+include: "rules/report.smk"
+
+
+onstart:
+    write_stamp(LAYOUT.stamp, RECIPE.name, RECIPE_FILE)
+
+
+rule all:
+    default_target: True
+    input:
+        targets(),
+    message:
+        "Everything is made"

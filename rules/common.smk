@@ -1,0 +1,211 @@
+"""Helpers of the rules, no rules. RECIPE and LAYOUT come from the Snakefile.
+
+`params: recipe_id=...` is what makes a changed recipe rerun a step and all that is built on it; threads, resources
+and code never do.
+"""
+
+from functools import cache
+
+from zgcm import identity
+from zgcm.layout import mix_shards, raw_input, source_shards
+
+DOCUMENT_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "documents"]
+PACKED_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "packed"]
+PACKED_PARTS = [
+    f"{part}.{suffix}" for part in ("tokens", "targets", "cu_seqlens") for suffix in ("bin", "idx")
+]
+
+
+def one_of(names):
+    """A wildcard constraint: exactly these names, or nothing at all when there are none."""
+    return "|".join(names) or "(?!)"
+
+
+wildcard_constraints:
+    source=one_of(RECIPE.sources),
+    mix=one_of(RECIPE.mixes),
+    stage=one_of(RECIPE.stages),
+    shard=r"\d{5}",
+
+
+# --- identity -----------------------------------------------------------------------------------------------
+
+
+@cache
+def recipe_id(step, name=""):
+    return identity.recipe_id(RECIPE, step, name)
+
+
+def source_id(step):
+    """The recipe_id of a step of the job's source, as a params function."""
+
+    def of_job(wildcards):
+        return recipe_id(step, wildcards.source)
+
+    return of_job
+
+
+def mix_id(wildcards):
+    return recipe_id("mix", wildcards.mix)
+
+
+def stage_id(wildcards):
+    return recipe_id(stage_step(wildcards.stage), wildcards.stage)
+
+
+def export_id(wildcards):
+    return recipe_id("export", wildcards.stage)
+
+
+def stage_step(stage):
+    return "rl" if RECIPE.stages[stage].kind == "rl" else "train"
+
+
+def report_id():
+    """The report shows every stage, so it is stale with any of them."""
+    return identity.digest({stage: recipe_id(stage_step(stage), stage) for stage in RECIPE.stages})
+
+
+# --- inputs -------------------------------------------------------------------------------------------------
+
+
+def raw_shard(wildcards):
+    return str(raw_input(RECIPE, LAYOUT, wildcards.source, wildcards.shard))
+
+
+def of_shards(sources, path):
+    """`path(source, shard)` of every shard of the sources."""
+    return [str(path(source, shard)) for source in sources for shard in source_shards(RECIPE, source)]
+
+
+def index_files(source, suffix):
+    return [f"{LAYOUT.index_prefix(source, shard)}.{suffix}" for shard in source_shards(RECIPE, source)]
+
+
+def tokenizer_corpus(wildcards):
+    return of_shards(RECIPE.tokenizer.sources, LAYOUT.cleaned) if RECIPE.tokenizer.kind == "train" else []
+
+
+def mix_cleaned(wildcards):
+    return of_shards(RECIPE.mixes[wildcards.mix].sources, LAYOUT.cleaned)
+
+
+def mix_fingerprints(wildcards):
+    return of_shards(RECIPE.mixes[wildcards.mix].sources, LAYOUT.fingerprints)
+
+
+def mix_indexes(wildcards):
+    return [file for source in RECIPE.mixes[wildcards.mix].sources for file in index_files(source, "idx")]
+
+
+def mix_tokens(wildcards):
+    return [file for source in RECIPE.mixes[wildcards.mix].sources for file in index_files(source, "bin")]
+
+
+def kept_by_earlier_mixes(wildcards):
+    return [str(LAYOUT.kept(mix)) for mix in RECIPE.mixes[wildcards.mix].exclude]
+
+
+def selections(mix):
+    """Output patterns: a rule's outputs all carry its wildcard."""
+    return [str(LAYOUT.selection("{mix}", shard)) for shard in mix_shards(RECIPE, mix)]
+
+
+def packed_manifests(wildcards):
+    return [
+        f"{LAYOUT.packed_prefix(wildcards.mix, shard)}.json" for shard in mix_shards(RECIPE, wildcards.mix)
+    ]
+
+
+def training_files(mix):
+    """What a stage reads of a mix."""
+    if mix in DOCUMENT_MIXES:
+        parts = ["_text_document.bin", "_text_document.idx", ".json"]
+        return [f"{LAYOUT.mix(mix) / shard}{part}" for shard in mix_shards(RECIPE, mix) for part in parts]
+    parts = [*(f"_{part}" for part in PACKED_PARTS), ".json"]
+    files = [
+        f"{LAYOUT.packed_prefix(mix, shard)}{part}" for shard in mix_shards(RECIPE, mix) for part in parts
+    ]
+    return [*files, str(LAYOUT.dataset(mix))]
+
+
+def stage_data(wildcards):
+    return [file for mix in RECIPE.stages[wildcards.stage].mix for file in training_files(mix)]
+
+
+def stage_init(wildcards):
+    init = RECIPE.stages[wildcards.stage].init
+    return [str(LAYOUT.done(init))] if init else []
+
+
+def policy_init(wildcards):
+    return str(LAYOUT.export_manifest(RECIPE.stages[wildcards.stage].init))
+
+
+def evaluations(stage, directory="{stage}"):
+    """Output patterns, or with `directory` the files themselves."""
+    return [
+        str(LAYOUT.evaluation(directory, version)) for version in RECIPE.stages[stage].evaluation_versions()
+    ]
+
+
+# --- resources ----------------------------------------------------------------------------------------------
+
+
+def step_resource(step, name):
+    return getattr(getattr(RECIPE.step_resources, step), name)
+
+
+def step_threads(step):
+    needs = getattr(RECIPE.step_resources, step)
+    return needs.processes_per_node * needs.cpus_per_process
+
+
+def stage_resource(name):
+    """A resource of the job's stage, as a resources function."""
+
+    def of_job(wildcards):
+        return getattr(RECIPE.stages[wildcards.stage].resources, name)
+
+    return of_job
+
+
+def stage_threads(wildcards):
+    """Cores of one node: Slurm gets one task a node, and the launcher starts the node's processes."""
+    needs = RECIPE.stages[wildcards.stage].resources
+    return needs.processes_per_node * needs.cpus_per_process
+
+
+def stage_mpi(wildcards):
+    """`mpi` switches the executor's single-task srun off; it is refused where there is one task."""
+    return "srun" if RECIPE.stages[wildcards.stage].resources.nodes > 1 else None
+
+
+def stage_slurm_extra(wildcards):
+    needs = RECIPE.stages[wildcards.stage].resources
+    gpus = f"--gpus-per-node={needs.gpus_per_node} " if needs.gpus_per_node else ""
+    return f"{gpus}--ntasks-per-node=1"
+
+
+# --- targets ------------------------------------------------------------------------------------------------
+
+
+def exported_stages():
+    """SFT and RL stages end in a model that users load; the stages before them are steps on the way."""
+    return [name for name, stage in RECIPE.stages.items() if stage.kind in ("sft", "rl")]
+
+
+def targets():
+    exports = [str(LAYOUT.export_manifest(stage)) for stage in exported_stages()]
+    return [*(str(LAYOUT.done(stage)) for stage in RECIPE.stages), *exports, str(LAYOUT.report)]
+
+
+def report_inputs():
+    """Everything the report shows."""
+    sources = sorted({source for mix in RECIPE.mixes.values() for source in mix.sources})
+    summaries = of_shards(sources, LAYOUT.cleaning_summary)
+    mixes = [str(LAYOUT.plan(mix)) for mix in RECIPE.mixes] + [
+        str(LAYOUT.dataset(mix)) for mix in PACKED_MIXES
+    ]
+    markers = [marker for stage in RECIPE.rl_stages() for marker in evaluations(stage, stage)]
+    return [*summaries, *mixes, *markers, *targets()[:-1]]

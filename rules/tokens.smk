@@ -1,0 +1,203 @@
+# Cleaned shards to the token files that training reads.
+
+
+rule tokenizer:
+    input:
+        tokenizer_corpus,
+    output:
+        "results/tokenizer/tokenizer.json",
+        "results/tokenizer/tokenizer_config.json",
+        "results/tokenizer/chat_template.jinja",
+        manifest="results/tokenizer/manifest.json",
+    log:
+        "results/logs/tokenizer.log",
+    benchmark:
+        "results/benchmarks/tokenizer.tsv"
+    params:
+        recipe_id=recipe_id("tokenizer"),
+    threads: step_threads("tokenizer")
+    resources:
+        mem_mb=step_resource("tokenizer", "mem_mb"),
+        runtime=step_resource("tokenizer", "runtime_minutes"),
+        slurm_partition=step_resource("tokenizer", "partition"),
+    conda:
+        "../envs/laptop.yaml"
+    message:
+        "Make the tokenizer"
+    shell:
+        "zgcm tokenizer > {log} 2>&1"
+
+
+rule index:
+    input:
+        records="results/corpus/{source}/{shard}.jsonl.zst",
+        tokenizer="results/tokenizer/manifest.json",
+    output:
+        bin="results/tokens/{source}/{shard}_text_document.bin",
+        idx="results/tokens/{source}/{shard}_text_document.idx",
+        report="results/tokens/{source}/{shard}.index.json",
+    log:
+        "results/logs/index/{source}/{shard}.log",
+    benchmark:
+        "results/benchmarks/index/{source}/{shard}.tsv"
+    params:
+        recipe_id=source_id("index"),
+    threads: step_threads("index")
+    resources:
+        mem_mb=step_resource("index", "mem_mb"),
+        runtime=step_resource("index", "runtime_minutes"),
+        slurm_partition=step_resource("index", "partition"),
+    conda:
+        "../envs/laptop.yaml"
+    message:
+        "Tokenize shard {wildcards.shard} of {wildcards.source}"
+    shell:
+        "zgcm index {wildcards.source} {wildcards.shard} > {log} 2>&1"
+
+
+rule dedup:
+    input:
+        fingerprints=mix_fingerprints,
+        earlier=kept_by_earlier_mixes,
+    output:
+        "results/mixes/{mix}/duplicates.parquet",
+    log:
+        "results/logs/dedup/{mix}.log",
+    benchmark:
+        "results/benchmarks/dedup/{mix}.tsv"
+    params:
+        recipe_id=mix_id,
+    threads: step_threads("mix")
+    resources:
+        mem_mb=step_resource("mix", "mem_mb"),
+        runtime=step_resource("mix", "runtime_minutes"),
+        slurm_partition=step_resource("mix", "partition"),
+    conda:
+        "../envs/laptop.yaml"
+    message:
+        "Find the duplicates of mix {wildcards.mix}"
+    shell:
+        "zgcm dedup {wildcards.mix} > {log} 2>&1"
+
+
+# One rule for each mix, since the number of its output shards is its own.
+for mix in RECIPE.mixes:
+
+    rule:
+        name:
+            f"mix_{mix}"
+        wildcard_constraints:
+            mix=mix,
+        input:
+            duplicates="results/mixes/{mix}/duplicates.parquet",
+            records=mix_cleaned,
+            fingerprints=mix_fingerprints,
+            indexes=mix_indexes,
+        output:
+            selections(mix),
+            plan="results/mixes/{mix}/plan.json",
+            kept="results/mixes/{mix}/kept.fingerprints",
+        log:
+            "results/logs/mix/{mix}.log",
+        benchmark:
+            "results/benchmarks/mix/{mix}.tsv"
+        params:
+            recipe_id=mix_id,
+        threads: step_threads("mix")
+        resources:
+            mem_mb=step_resource("mix", "mem_mb"),
+            runtime=step_resource("mix", "runtime_minutes"),
+            slurm_partition=step_resource("mix", "partition"),
+        conda:
+            "../envs/laptop.yaml"
+        message:
+            "Choose and order the documents of mix {wildcards.mix}"
+        shell:
+            "zgcm mix {wildcards.mix} > {log} 2>&1"
+
+
+rule gather:
+    wildcard_constraints:
+        mix=one_of(DOCUMENT_MIXES),
+    input:
+        plan="results/mixes/{mix}/plan.json",
+        selection="results/mixes/{mix}/selection/{shard}.parquet",
+        tokens=mix_tokens,
+        indexes=mix_indexes,
+    output:
+        bin="results/mixes/{mix}/{shard}_text_document.bin",
+        idx="results/mixes/{mix}/{shard}_text_document.idx",
+        manifest="results/mixes/{mix}/{shard}.json",
+    log:
+        "results/logs/gather/{mix}/{shard}.log",
+    benchmark:
+        "results/benchmarks/gather/{mix}/{shard}.tsv"
+    params:
+        recipe_id=mix_id,
+    threads: step_threads("mix")
+    resources:
+        mem_mb=step_resource("mix", "mem_mb"),
+        runtime=step_resource("mix", "runtime_minutes"),
+        slurm_partition=step_resource("mix", "partition"),
+    conda:
+        "../envs/laptop.yaml"
+    message:
+        "Gather the tokens of shard {wildcards.shard} of mix {wildcards.mix}"
+    shell:
+        "zgcm gather {wildcards.mix} {wildcards.shard} > {log} 2>&1"
+
+
+rule pack:
+    wildcard_constraints:
+        mix=one_of(PACKED_MIXES),
+    input:
+        plan="results/mixes/{mix}/plan.json",
+        selection="results/mixes/{mix}/selection/{shard}.parquet",
+        records=mix_cleaned,
+        tokenizer="results/tokenizer/manifest.json",
+    output:
+        expand("results/mixes/{{mix}}/{{shard}}_{part}", part=PACKED_PARTS),
+        manifest="results/mixes/{mix}/{shard}.json",
+    log:
+        "results/logs/pack/{mix}/{shard}.log",
+    benchmark:
+        "results/benchmarks/pack/{mix}/{shard}.tsv"
+    params:
+        recipe_id=mix_id,
+    threads: step_threads("mix")
+    resources:
+        mem_mb=step_resource("mix", "mem_mb"),
+        runtime=step_resource("mix", "runtime_minutes"),
+        slurm_partition=step_resource("mix", "partition"),
+    conda:
+        "../envs/laptop.yaml"
+    message:
+        "Pack the conversations of shard {wildcards.shard} of mix {wildcards.mix}"
+    shell:
+        "zgcm pack {wildcards.mix} {wildcards.shard} > {log} 2>&1"
+
+
+rule pack_summary:
+    localrule: True
+    wildcard_constraints:
+        mix=one_of(PACKED_MIXES),
+    input:
+        packed_manifests,
+    output:
+        "results/mixes/{mix}/dataset.json",
+    log:
+        "results/logs/pack_summary/{mix}.log",
+    benchmark:
+        "results/benchmarks/pack_summary/{mix}.tsv"
+    params:
+        recipe_id=mix_id,
+    threads: 1
+    resources:
+        mem_mb=step_resource("mix", "mem_mb"),
+        runtime=step_resource("mix", "runtime_minutes"),
+    conda:
+        "../envs/laptop.yaml"
+    message:
+        "Count the packed sequences of mix {wildcards.mix}"
+    shell:
+        "zgcm pack-summary {wildcards.mix} > {log} 2>&1"

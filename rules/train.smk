@@ -1,0 +1,37 @@
+# One rule for every stage that megatron-core trains: pretraining, mid-training, SFT.
+#
+# `done` is the only output. Checkpoints lie in results/{stage}/runs/ and are no output: Snakemake deletes the
+# outputs of a failed job, and a resumed one needs its checkpoints. Retries are the cluster profile's business:
+# on one machine a failing stage stops at once.
+
+
+rule train:
+    wildcard_constraints:
+        stage=one_of(RECIPE.train_stages()),
+    input:
+        data=stage_data,
+        tokenizer="results/tokenizer/manifest.json",
+        init=stage_init,
+    output:
+        "results/{stage}/done",
+    log:
+        "results/logs/train/{stage}.log",
+    benchmark:
+        "results/benchmarks/train/{stage}.tsv"
+    params:
+        recipe_id=stage_id,
+    threads: stage_threads
+    resources:
+        mem_mb=stage_resource("mem_mb"),
+        runtime=stage_resource("runtime_minutes"),
+        nodes=stage_resource("nodes"),
+        tasks=stage_resource("nodes"),
+        mpi=stage_mpi,
+        slurm_partition=stage_resource("partition"),
+        slurm_extra=stage_slurm_extra,
+    conda:
+        "../envs/megatron.yaml"
+    message:
+        "Train {wildcards.stage}"
+    shell:
+        "zgcm train {wildcards.stage} 2>&1 | tee {log}"

@@ -1,0 +1,26 @@
+"""The stamp of a results directory: which recipe its artifacts belong to."""
+
+from pathlib import Path
+
+from zgcm.errors import ZgcmError
+from zgcm.io import read_json, write_json
+
+
+def check_stamp(stamp: Path, name: str) -> None:
+    """Refuse a results directory that belongs to another recipe. Raises ZgcmError."""
+    if not stamp.exists():
+        return
+    found = read_json(stamp)["name"]
+    if found != name:
+        raise ZgcmError(
+            "These results belong to another recipe",
+            where=str(stamp),
+            found=found,
+            expected=name,
+            hint=f"keep recipes apart: add --directory runs/{name} to the command, or move the results away",
+        )
+
+
+def write_stamp(stamp: Path, name: str, recipe_file: Path) -> None:
+    """Stamp the directory with the recipe's name and the file that holds it."""
+    write_json(stamp, {"name": name, "recipe": str(recipe_file)})
