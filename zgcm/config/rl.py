@@ -107,6 +107,8 @@ class Rollout(Section):
     """Seconds for an engine to start."""
     request_timeout: PositiveInt = execution(14400)
     """Seconds for one response."""
+    sync_timeout: PositiveInt = execution(1800)
+    """Seconds for new weights to reach every engine; a deadline, since a stuck broadcast would hang for ever."""
 
 
 class LengthPenalty(Section):
