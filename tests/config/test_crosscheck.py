@@ -69,6 +69,7 @@ TINY_CASES = [
     ("stages: {sft: {attention_backend: flash}}", "flash needs engine: transformer_engine"),
     ("stages: {sft: {cross_entropy_fusion: te}}", "te needs engine: transformer_engine"),
     # data
+    ("stages: {sft: {micro_batch_size: 2, global_batch_size: 2}}", "packed sequences go one at a time"),
     (
         "stages: {pretrain_1t: {data_order: shuffled}}",
         "shuffled would undo the order of mixes.pretrain_1t (curriculum)",
