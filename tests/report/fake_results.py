@@ -75,7 +75,7 @@ def fake_mix(recipe: Recipe, layout: Layout, name: str) -> None:
             "documents": int(quota * weight / total) // 310,
             "available_tokens": quota * 2,
             "epochs": 1,
-            "removed": {"duplicate_exact": 31, "used_by_earlier_mix": 6},
+            "removed": {"exact": 31, "decision:review": 6},
         }
         for source, weight in mix.sources.items()
     }
