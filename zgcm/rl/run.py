@@ -1,4 +1,4 @@
-"""One GRPO stage, from its recipe to `done`: everything that happens once, before and after the training loop."""
+"""One GRPO stage, from its recipe to `done`: what happens once, before and after the training loop."""
 
 import contextlib
 import os
@@ -99,9 +99,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
         pool = stack.enter_context(verifier_pool(stage.reward.workers, stage.reward.verify_timeout))
         stack.enter_context(ray_cluster(cpus=actors, gpus=gpus, logs=run.directory / "logs" / "ray"))
         ray_seconds = time.monotonic() - begun
-        say(
-            f"{run.name} starting {stage.rollout.engines} vLLM engine(s), {stage.learner.processes} learner(s)"
-        )
+        say(f"{run.name} starting vLLM engines: {stage.rollout.engines}, learners: {stage.learner.processes}")
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
         learners = Learners(run.policy, stage, cpu=cpu, threads=stage.resources.cpus_per_process)
         learners.build()
@@ -219,7 +217,7 @@ def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[
     if possible < stage.steps:
         raise ZgcmError(
             "Too few training prompts",
-            found=f"{len(train)} prompts give {possible} steps of {stage.batch_size} in {stage.epochs} epoch(s)",
+            found=f"{len(train)} prompts give {possible} steps of {stage.batch_size} in {stage.epochs} epochs",
             expected=f"{stage.steps} steps",
             hint="give more prompts or epochs, or fewer steps",
         )
