@@ -16,12 +16,17 @@ SESSION_PATH_LENGTH = 75
 """session_2026-01-31_23-59-59_123456_1234567/sockets/plasma_store; a socket's path has at most 107 bytes."""
 OBJECT_STORE_BYTES = 256 << 20
 START_ATTEMPTS = 4
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # actors without GPUs keep CUDA_VISIBLE_DEVICES as it is
+    "RAY_worker_niceness": "0",  # the default, 15, starves engine and learner on a busy machine
+}
 
 
 @contextlib.contextmanager
 def ray_cluster(*, cpus: int, gpus: int, logs: Path) -> Iterator[None]:
     """Ray is initialised inside the block. On failure Ray's own logs are kept in `logs`."""
-    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"})
+    os.environ.update(ENVIRONMENT)
     import ray
 
     address = os.environ.get(ADDRESS)

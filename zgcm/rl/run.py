@@ -65,7 +65,7 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
         facts = {"recipe_id": recipe_id, "run_id": run_id, "inputs": inputs}
         differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
         write_run_json(directory, started, differs_from_published=differs, **facts)
-        seconds = train_with_actors(run)
+        seconds = {} if is_finished(run) else train_with_actors(run)
         done = {
             "stage": name,
             "kind": "rl",
@@ -217,7 +217,7 @@ def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[
     if possible < stage.steps:
         raise ZgcmError(
             "Too few training prompts",
-            found=f"{len(train)} prompts give {possible} steps of {stage.batch_size} in {stage.epochs} epochs",
+            found=f"{len(train)} prompts, enough for {possible} steps in {stage.epochs} epoch(s)",
             expected=f"{stage.steps} steps",
             hint="give more prompts or epochs, or fewer steps",
         )
@@ -226,6 +226,15 @@ def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[
 
 def evaluated_versions(stage: RLStage) -> list[int]:
     return markers.versions(stage.steps, stage.evaluation.every_steps)
+
+
+def is_finished(run: Run) -> bool:
+    """Whether an earlier process trained to the end and only publishing is left, or nothing at all."""
+    from zgcm.rl.experience import policy_directory
+
+    versions = evaluated_versions(run.stage)
+    evaluated = all(markers.read_marker(run.directory, version) for version in versions)
+    return evaluated and is_complete(policy_directory(run.directory, run.stage.steps))
 
 
 def result(run: Run, layout: Layout) -> dict[str, Any]:
