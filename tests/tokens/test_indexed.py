@@ -79,7 +79,7 @@ def test_no_documents_at_all(tmp_path):
 
 
 def test_an_id_that_does_not_fit_leaves_nothing_behind(tmp_path):
-    with pytest.raises(ZgcmError, match="id 65536.*at most 65535 for uint16"):
+    with pytest.raises(ZgcmError, match=r"id 65536.*at most 65535 for uint16"):
         write(tmp_path / "d", [[65_536]], np.uint16)
     assert list(tmp_path.iterdir()) == []
 

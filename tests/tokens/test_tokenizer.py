@@ -126,10 +126,10 @@ def test_import_copies_and_checks_the_digest(tmp_path):
 
 def test_import_refuses_a_directory_without_template_and_a_vocabulary_too_large(tmp_path):
     train(tmp_path / "published")
-    with pytest.raises(ZgcmError, match="id 289.*ids below 289"):
+    with pytest.raises(ZgcmError, match=r"id 289.*ids below 289"):
         imported(tmp_path / "published", tmp_path / "ours", vocab_size=289)
     (tmp_path / "published" / "chat_template.jinja").unlink()
-    with pytest.raises(ZgcmError, match="incomplete.*chat_template.jinja"):
+    with pytest.raises(ZgcmError, match=r"incomplete.*chat_template.jinja"):
         imported(tmp_path / "published", tmp_path / "ours")
 
 
@@ -143,7 +143,7 @@ def test_import_accepts_configurations_that_transformers_does_not_know(tmp_path)
 def test_import_without_an_end_token_is_refused(tmp_path):
     train(tmp_path / "published")
     (tmp_path / "published" / "tokenizer_config.json").write_text('{"eos_token": "</s>"}')
-    with pytest.raises(ZgcmError, match="no end-of-document token.*expected: </s>"):
+    with pytest.raises(ZgcmError, match=r"no end-of-document token.*expected: </s>"):
         imported(tmp_path / "published", tmp_path / "ours")
 
 
@@ -154,7 +154,7 @@ def test_a_damaged_or_missing_directory_is_named(workspace):
     with pytest.raises(ZgcmError, match=r"Damaged file.*tokenizer\.json"):
         load_tokenizer(layout.tokenizer)
     (layout.tokenizer / "manifest.json").unlink()
-    with pytest.raises(ZgcmError, match="no tokenizer.*zgcm tokenizer"):
+    with pytest.raises(ZgcmError, match=r"no tokenizer.*zgcm tokenizer"):
         load_tokenizer(layout.tokenizer)
     make_tokenizer(recipe, layout)
     load_tokenizer(layout.tokenizer)
