@@ -14,8 +14,8 @@ PY := .venv/bin/python
 export OMP_NUM_THREADS := 1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-run: env ## the whole pipeline on this machine's CPU
-	@$(PY) -m zgcm.cli run --configfile $(RECIPE) --cores $(CORES)
+run: env ## the whole pipeline on this machine's CPU (RECIPE=..., CORES=...)
+	@$(PY) -m zgcm.cli run --recipe $(RECIPE) --cores $(CORES)
 
 test: lint ## linters and all tests but the long ones (25 minutes at most on 2 cores)
 	$(PY) -m pytest -m "not long" tests
@@ -39,12 +39,14 @@ FIND_PYTHON = for p in python3.12 python3.13 python3 $$(ls -d $${PYENV_ROOT:-$$H
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 12) <= sys.version_info < (3, 14))' 2>/dev/null && command -v "$$p" && exit 0; done; \
 	echo "zgcm needs Python 3.12 or 3.13 with its venv module (Debian, Ubuntu: apt install python3.12-venv; or: pyenv install 3.12)" >&2; exit 1
 
+# The mark is a copy of the lock: a fresh checkout's lock is newer than a shared VENV, but mostly the same.
 $(VENV)/ready: envs/laptop.lock
-	@python="$$($(FIND_PYTHON))"; \
-	echo "Installing the locked packages into $(VENV) with $$python: 3 to 10 minutes, 6.7 GB" ; \
+	@if cmp -s envs/laptop.lock $@; then touch $@; exit 0; fi; \
+	python="$$($(FIND_PYTHON))"; \
+	echo "Installing the locked packages into $(VENV) with $$python: 3 to 10 minutes, 6.7 GB"; \
 	"$$python" -m venv "$(VENV)"; \
-	"$(VENV)/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r envs/laptop.lock
-	@cp envs/laptop.lock $@
+	"$(VENV)/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r envs/laptop.lock; \
+	cp envs/laptop.lock $@
 
 .venv/ready: $(VENV)/ready pyproject.toml
 	@"$(VENV)/bin/python" -m venv --without-pip --clear .venv
@@ -52,6 +54,7 @@ $(VENV)/ready: envs/laptop.lock
 		> "$$(echo .venv/lib/python3.*/site-packages)/locked-packages.pth"
 	@"$(VENV)/bin/python" -m pip --python .venv/bin/python install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation --no-index --editable .
+	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m snakemake "$$@"\n' > .venv/bin/snakemake && chmod +x .venv/bin/snakemake
 	@touch $@
 
 lock: ## resolve the pinned list anew (needs uv); then review the diff

@@ -16,13 +16,11 @@ from zgcm.layout import Layout
 from zgcm.rundir.stamp import check_stamp, write_stamp
 
 min_version("9.27")
-
 CHECKOUT = Path(workflow.basedir)
 
 if not workflow.overwrite_configfiles:  # testing `config` would break `--config key=value`
 
     configfile: str(CHECKOUT / "config/tiny.yaml")
-
 
 LAYOUT = Layout()
 try:
@@ -35,6 +33,7 @@ except ZgcmError as error:
 os.environ.update(
     ZGCM_RECIPE=str(RECIPE_FILE),
     ZGCM_RESULTS=str(LAYOUT.root),
+    ZGCM_CHECKOUT=str(CHECKOUT),
     PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
 )
 

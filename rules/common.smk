@@ -90,6 +90,18 @@ def mix_cleaned(wildcards):
     return of_shards(RECIPE.mixes[wildcards.mix].sources, LAYOUT.cleaned)
 
 
+def mix_summaries(wildcards):
+    return of_shards(RECIPE.mixes[wildcards.mix].sources, LAYOUT.cleaning_summary)
+
+
+def mix_facts(wildcards):
+    return of_shards(RECIPE.mixes[wildcards.mix].sources, LAYOUT.index_facts)
+
+
+def mix_index_reports(wildcards):
+    return of_shards(RECIPE.mixes[wildcards.mix].sources, LAYOUT.index_report)
+
+
 def mix_fingerprints(wildcards):
     return of_shards(RECIPE.mixes[wildcards.mix].sources, LAYOUT.fingerprints)
 

@@ -35,6 +35,7 @@ rule index:
     output:
         bin="results/tokens/{source}/{shard}_text_document.bin",
         idx="results/tokens/{source}/{shard}_text_document.idx",
+        facts="results/tokens/{source}/{shard}.documents.parquet",
         report="results/tokens/{source}/{shard}.index.json",
     log:
         "results/logs/index/{source}/{shard}.log",
@@ -58,6 +59,8 @@ rule index:
 rule dedup:
     input:
         fingerprints=mix_fingerprints,
+        summaries=mix_summaries,
+        records=mix_cleaned,
         earlier=kept_by_earlier_mixes,
     output:
         "results/mixes/{mix}/duplicates.parquet",
@@ -90,9 +93,10 @@ for mix in RECIPE.mixes:
             mix=mix,
         input:
             duplicates="results/mixes/{mix}/duplicates.parquet",
-            records=mix_cleaned,
             fingerprints=mix_fingerprints,
             indexes=mix_indexes,
+            facts=mix_facts,
+            reports=mix_index_reports,
         output:
             selections(mix),
             plan="results/mixes/{mix}/plan.json",
@@ -153,8 +157,9 @@ rule pack:
     input:
         plan="results/mixes/{mix}/plan.json",
         selection="results/mixes/{mix}/selection/{shard}.parquet",
-        records=mix_cleaned,
-        tokenizer="results/tokenizer/manifest.json",
+        tokens=mix_tokens,
+        indexes=mix_indexes,
+        facts=mix_facts,
     output:
         expand("results/mixes/{{mix}}/{{shard}}_{part}", part=PACKED_PARTS),
         manifest="results/mixes/{mix}/{shard}.json",

@@ -47,6 +47,10 @@ class Layout:
     def index_report(self, source: str, shard: str) -> Path:
         return self.root / "tokens" / source / f"{shard}.index.json"
 
+    def index_facts(self, source: str, shard: str) -> Path:
+        """Lexical complexity and learned token ranges of each document, for mixing and packing."""
+        return self.root / "tokens" / source / f"{shard}.documents.parquet"
+
     # --- mixes --------------------------------------------------------------------------------------
     def mix(self, mix: str) -> Path:
         return self.root / "mixes" / mix

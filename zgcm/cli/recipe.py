@@ -1,17 +1,121 @@
-"""`zgcm check`: is a recipe right, before anything runs?"""
+"""The verbs about the recipe itself: `check`, `id`, and the generated files `schema` and `keys`."""
 
 import json
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from zgcm.cli.app import DEFAULT_RECIPE, DEFAULT_RESULTS, JsonOption, RecipeOption, app, open_recipe
+from zgcm.errors import ZgcmError
+
+CheckOption = Annotated[bool, typer.Option("--check", help="Write nothing; fail when the file has drifted.")]
 
 
 @app.command()
 def check(recipe: RecipeOption = DEFAULT_RECIPE, as_json: JsonOption = False) -> None:
-    """Validate a recipe and name its stages. Every wrong key is listed at once."""
+    """Validate a recipe and say what it amounts to: parameters, and for each stage steps, tokens, ranks.
+
+    Every wrong key and every contradiction is listed at once, with file and line. Nothing is read but the
+    recipe and the locks of its sources; nothing is written.
+    """
+    from zgcm.report.recipe import summary, text
+
     loaded, _ = open_recipe(recipe, DEFAULT_RESULTS)
-    if as_json:
-        print(json.dumps({"name": loaded.name, "stages": list(loaded.stages)}))
+    facts = summary(loaded)
+    typer.echo(json.dumps(facts, indent=1) if as_json else text(facts))
+
+
+@app.command("id")
+def identity(
+    step: Annotated[
+        str, typer.Argument(help="raw, clean, fingerprint, tokenizer, index, mix, train, export or rl.")
+    ] = "",
+    name: Annotated[str, typer.Argument(help="Of the source, mix or stage.")] = "",
+    recipe: RecipeOption = DEFAULT_RECIPE,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a step's recipe_id and what it is made of: its settings and the ids that it builds on.
+
+    Two recipes with the same id make the same result from the same data. Without a step, every id is listed.
+    Example: zgcm id train midtrain_64k
+    """
+    from zgcm.identity import basis, digest, recipe_id, steps
+
+    loaded, _ = open_recipe(recipe, DEFAULT_RESULTS)
+    known = steps(loaded)
+    if not step:
+        ids = {f"{one}:{of}" if of else one: recipe_id(loaded, one, of) for one, of in known}
+        typer.echo(json.dumps(ids, indent=1) if as_json else _columns(ids))
         return
-    typer.echo(f"{loaded.name}: a valid recipe with stages {', '.join(loaded.stages)}")
+    if (step, name) not in known:
+        names = [of for one, of in known if one == step]
+        raise ZgcmError(
+            f"The recipe {loaded.name} has no step {' '.join((step, name)).strip()!r}",
+            expected=f"{step} " + ", ".join(names)
+            if names
+            else ", ".join(dict.fromkeys(s for s, _ in known)),
+            hint="zgcm id lists every step",
+        )
+    made_of = basis(loaded, step, name)
+    if as_json:
+        typer.echo(json.dumps({"recipe_id": digest(made_of), "basis": made_of}, indent=1))
+        return
+    typer.echo(f"{digest(made_of)}  {step} {name}".rstrip() + f", version {made_of['version']}")
+    typer.echo(
+        "built on\n" + _columns(made_of["built_on"], "  ") if made_of["built_on"] else "built on nothing"
+    )
+    typer.echo("settings\n" + _columns(_flat(made_of["settings"]), "  "))
+
+
+@app.command()
+def schema(check: CheckOption = False) -> None:
+    """Write config/schema.json, the JSON schema that editors complete and check recipes with."""
+    from zgcm.config.docs import SCHEMA_FILE, schema_text
+
+    _write_or_check(SCHEMA_FILE, schema_text(), check, "zgcm schema")
+
+
+@app.command()
+def keys(check: CheckOption = False) -> None:
+    """Write docs/recipe.md, the reference of every key: type, default, meaning, identity or execution."""
+    from zgcm.config.docs import REFERENCE_FILE, reference_text
+
+    _write_or_check(REFERENCE_FILE, reference_text(), check, "zgcm keys")
+
+
+def _write_or_check(path: Path, text: str, check: bool, command: str) -> None:
+    from zgcm.io import write_text
+
+    current = path.read_text() if path.exists() else ""
+    if not check:
+        write_text(path, text)
+        typer.echo(f"{path}: {'unchanged' if current == text else 'written'}")
+        return
+    if current != text:
+        old, new = current.splitlines(), text.splitlines()
+        line = next(
+            (i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new))
+        )
+        raise ZgcmError(
+            "A generated file differs from the models in zgcm/config",
+            where=f"{path}:{line + 1}",
+            hint=f"write it anew with: {command}",
+        )
+    typer.echo(f"{path}: up to date")
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Nested settings as dotted keys, so that each stands on a line of its own."""
+    if not isinstance(value, dict) or not value:
+        return {path: value}
+    return {
+        key: item
+        for name, below in value.items()
+        for key, item in _flat(below, f"{path}.{name}" if path else name).items()
+    }
+
+
+def _columns(pairs: dict[str, Any], indent: str = "") -> str:
+    width = max(map(len, pairs), default=0)
+    return "\n".join(f"{indent}{key:<{width}}  {value}" for key, value in pairs.items())

@@ -1,3 +1,13 @@
-"""Registers every verb by importing the modules that define them, in the order `zgcm --help` lists them."""
+"""Registers every verb by importing the modules that define them."""
 
-from zgcm.cli import recipe, train  # noqa: F401
+from zgcm.cli import (  # noqa: F401
+    corpus,
+    export,
+    recipe,
+    report,
+    rl,
+    run,
+    status,
+    tokens,
+    train,
+)

@@ -11,9 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Section(BaseModel):
-    """A part of a recipe: unknown keys are refused, values are read-only once validated."""
+    """A part of a recipe: unknown keys are refused, values are read-only once validated.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    Types are strict: a number in quotes, `true` for 1 or 32.0 for 32 is a mistake, not a number.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 def execution(default: Any = ..., **constraints: Any) -> Any:

@@ -15,10 +15,15 @@ class Cleaning(Section):
     """Settings of the cleaning steps, by the names of the published configuration."""
 
     min_chars: NonNegativeInt = 16
+    """Shorter texts are dropped (`too_short`)."""
     max_chars: PositiveInt = 2_000_000
+    """Longer texts are marked for review (`too_long`)."""
     require_license: bool = False
+    """Records without a license are marked for review."""
     sensitive_terms: list[str] = []
+    """Texts that contain one, in any case, are marked for review."""
     length_buckets: list[PositiveInt] = [2048, 8192, 32768, 65536]
+    """Upper bounds, in estimated tokens, of the length labels written into records."""
     settings: dict[str, Any] = {}
     """Further settings of category steps and dataset profiles, by their published names."""
 
@@ -27,10 +32,13 @@ class _Source(Section):
     stage: GovernanceStage
     """Which governance pipeline cleans it."""
     category: Category
+    """Which category steps clean it."""
     dataset: str | None = None
     """Dataset name written into every record; the source's name when absent."""
     id_field: str = "id"
+    """Raw field that holds a record's id; absent or empty: dataset name and row number."""
     text_fields: list[str] = ["text"]
+    """Fields that, joined by newlines, are the training text."""
     field_map: dict[str, str] = {}
     """raw key -> canonical key, copied when the canonical one is absent."""
     defaults: dict[str, Any] = {}
@@ -38,17 +46,22 @@ class _Source(Section):
     include: list[Decision] = ["keep"]
     """Which decisions may enter a mix; add "review" deliberately."""
     cleaning: Cleaning = Cleaning()
+    """Settings of the cleaning steps."""
 
 
 class DemoSource(_Source):
     """Text built on the spot from the Python installation or a seeded generator; needs no data."""
 
     kind: Literal["demo"]
+    """Built on the spot."""
     content: Literal["code", "prose", "arithmetic", "conversations"]
+    """Python sources, documentation prose, worked additions, or conversations about them."""
     shards: PositiveInt = 1
+    """Number of raw files to build."""
     documents: PositiveInt
     """Documents in all, spread evenly over the shards."""
     seed: NonNegativeInt = 0
+    """Of the generator."""
     settings: dict[str, Any] = {}
     """Of the generator, for instance {max_digit: 7}."""
 
@@ -57,10 +70,11 @@ class FileSource(_Source):
     """Files of yours: .jsonl, .jsonl.gz, .jsonl.zst or .parquet, read where they lie."""
 
     kind: Literal["files"]
+    """Your own files."""
     files: list[str] = []
-    """Paths, one shard each, in this order. Or give `lock`."""
-    lock: str | None = None
-    """A file written by `zgcm sources lock`: files with sizes and digests."""
+    """Paths, one shard each, in this order; they are identity. Or give `lock`: then content is, paths not."""
+    lock: str | None = execution(None)
+    """Written by `zgcm sources lock`: files with sizes and digests. Its content is identity, its path not."""
 
     @model_validator(mode="after")
     def _one_list(self) -> "FileSource":
@@ -73,14 +87,17 @@ class HubSource(_Source):
     """A Hugging Face dataset at a pinned revision, fetched shard by shard."""
 
     kind: Literal["hub"]
+    """A Hugging Face data set."""
     repo: str
+    """Owner and name of the data set."""
     revision: str
     """A commit; a branch name moves and is refused when locking."""
     subset: str | None = None
     """Dataset configuration; limits the lock to its files."""
-    patterns: list[str] = ["**/*.parquet"]
-    lock: str
-    """Written by `zgcm sources lock`: the shard list the dry run needs."""
+    patterns: list[str] = execution(["**/*.parquet"])
+    """Which files `zgcm sources lock` lists; the lock it writes decides, not the patterns."""
+    lock: str = execution()
+    """Written by `zgcm sources lock`: the shard list. Its content is identity, not its path."""
 
 
 Source = Annotated[DemoSource | FileSource | HubSource, Field(discriminator="kind")]
@@ -96,20 +113,25 @@ class Mix(Section):
     tokens: PositiveInt | None = None
     """Quota by the training tokenizer; absent: everything once."""
     shards: PositiveInt = 1
+    """Number of output files; a document's file is chosen by a hash of its id."""
     order: Literal["curriculum", "shuffled", "listed"] = "shuffled"
     """curriculum: by lexical complexity, code and mathematics interleaved; listed: source order."""
     seed: NonNegativeInt = 0
+    """Of sampling and shuffling."""
     exclude: list[str] = []
     """Earlier mixes whose documents must not occur again."""
     max_epochs: PositiveInt = 1
     """How often a small source may be repeated to meet the quota."""
     min_document_tokens: NonNegativeInt = 0
+    """Shorter documents stay out."""
     max_document_tokens: PositiveInt | None = None
+    """Longer documents stay out; absent: no limit."""
     sequence_length: PositiveInt | None = None
     """Packed mixes: length of a packed sequence."""
-    assumed: bool = False
+    assumed: bool = execution(False)
     """The weights were never published; dry run, --print-argv and report say so."""
     threads: PositiveInt = execution(1)
+    """Of deduplication and sampling."""
 
     @model_validator(mode="after")
     def _packed_length(self) -> "Mix":

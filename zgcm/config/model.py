@@ -11,10 +11,13 @@ class Model(Section):
     """A dense decoder-only transformer with gated sliding-window attention and a few global layers."""
 
     num_layers: PositiveInt = 32
+    """Transformer layers."""
     hidden_size: PositiveInt = 4096
+    """Width of the residual stream."""
     ffn_hidden_size: PositiveInt = 11008
     """Width of the SwiGLU MLP."""
     num_attention_heads: PositiveInt = 32
+    """Query heads."""
     num_query_groups: PositiveInt = 8
     """Key/value heads (grouped-query attention)."""
     kv_channels: PositiveInt = 128
@@ -26,14 +29,18 @@ class Model(Section):
     attention_output_gate: Literal["window", "all", "none"] = "window"
     """Which layers multiply the attention output by sigmoid(gate), element by element."""
     qk_layernorm: bool = True
+    """RMSNorm over each query and key head before the rotary embedding."""
     rotary_percent: float = Field(0.334, gt=0, le=1)
     """Share of a head's channels that rotate; int(kv_channels x this), rounded down to even."""
     norm_epsilon: PositiveFloat = 1e-6
+    """Of every RMSNorm."""
     init_method_std: PositiveFloat = 0.02
+    """Standard deviation of initial weights; residual outputs divide it by sqrt(2 x num_layers)."""
     make_vocab_size_divisible_by: PositiveInt = 128
     """Training pads the vocabulary to a multiple of this times TP."""
     export_vocab_size_divisible_by: PositiveInt = 512
-    """The exported vocabulary is padded to a multiple of this (154880 -> 155136 as published)."""
+    """The exported vocabulary is padded to a multiple of this (154880 -> 155136 as published).
+    Identity of exports and RL, not of training."""
 
     @property
     def rotary_dim(self) -> int:
@@ -55,6 +62,7 @@ class TrainedTokenizer(Section):
     """Byte-level BPE trained on cleaned sources of this recipe."""
 
     kind: Literal["train"]
+    """Trained here."""
     vocab_size: PositiveInt
     """Exact size, special tokens included. A corpus too small to fill it is an error."""
     sources: list[str] = Field(min_length=1)
@@ -69,7 +77,9 @@ class ImportedTokenizer(Section):
     """A tokenizer directory as published (tokenizer.json, tokenizer_config.json, chat_template.jinja)."""
 
     kind: Literal["import"]
+    """Brought along."""
     path: str
+    """Identity only while `sha256` is absent; with it the directory may lie anywhere."""
     vocab_size: PositiveInt
     """Vocabulary the model is built for (GLM-5.1: 154880), checked against the directory at run time."""
     sha256: str | None = None

@@ -1,11 +1,12 @@
 """The recipe: one YAML file that says everything a run's results depend on, and how to run it."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from zgcm.config.base import Section, execution
 from zgcm.config.corpus import Mix, Source
+from zgcm.config.crosscheck import problems
 from zgcm.config.model import Model, Tokenizer
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import Resources, TrainStage
@@ -18,67 +19,56 @@ class StepResources(Section):
     """What the steps that are not stages ask the scheduler for."""
 
     clean: Resources = execution(Resources())
+    """Of fetching, cleaning and fingerprinting one shard."""
     tokenizer: Resources = execution(Resources())
+    """Of training or importing the tokenizer."""
     index: Resources = execution(Resources())
+    """Of tokenizing one shard, and of gathering or packing one shard of a mix."""
     mix: Resources = execution(Resources())
+    """Of deduplicating and planning one mix."""
     export: Resources = execution(Resources(mem_mb=4000))
+    """Of exporting one stage."""
 
 
 class Recipe(Section):
     """A whole recipe."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    name: str = execution(pattern=r"^[a-z0-9][a-z0-9-]*$")
     """Stamps the results directory; another recipe's results are refused."""
     description: str = execution("")
+    """One line for people."""
     model: Model
+    """The architecture, the same in every stage."""
     tokenizer: Tokenizer
+    """Trained here or brought along."""
     sources: dict[Name, Source]
+    """Where raw text comes from and how it is cleaned."""
     mixes: dict[Name, Mix]
-    stage_defaults: dict[str, dict[str, Any]] = execution({})
-    """kind (pretrain, sft, rl) -> keys that its stages share; a stage's own keys win. Applied before
+    """What the stages train on; a mix may exclude the documents of mixes above it."""
+    stage_defaults: dict[Literal["pretrain", "sft", "rl"], dict[str, Any]] = execution({})
+    """kind -> keys that its stages share; a stage's own keys win. Applied before
     validation, so it is no part of identity by itself."""
     stages: dict[Name, Stage]
+    """What is trained, each stage after those above it."""
     step_resources: StepResources = execution(StepResources())
+    """What all other steps ask the scheduler for."""
 
     @model_validator(mode="before")
     @classmethod
     def _apply_stage_defaults(cls, data: Any) -> Any:
         if not isinstance(data, dict) or not isinstance(data.get("stages"), dict):
             return data
-        shared = data.get("stage_defaults") or {}
-        stages = {
-            name: deep_merge(shared.get(stage.get("kind"), {}), stage) if isinstance(stage, dict) else stage
-            for name, stage in data["stages"].items()
-        }
+        shared = data.get("stage_defaults")
+        if not isinstance(shared, dict):
+            return data
+        stages = {name: _with_defaults(stage, shared) for name, stage in data["stages"].items()}
         return {**data, "stages": stages}
 
     @model_validator(mode="after")
-    def _names_resolve(self) -> "Recipe":
-        def check(where: str, name: str, known: dict[str, Any] | list[str]) -> None:
-            if name not in known:
-                raise ValueError(f"{where}: unknown name {name!r}; known are {', '.join(known) or 'none'}")
-
-        if self.tokenizer.kind == "train":
-            for source in self.tokenizer.sources:
-                check("tokenizer.sources", source, self.sources)
-        earlier: list[str] = []
-        for name, mix in self.mixes.items():
-            for source in mix.sources:
-                check(f"mixes.{name}.sources", source, self.sources)
-            for other in mix.exclude:
-                check(f"mixes.{name}.exclude (earlier mixes only)", other, earlier)
-            earlier.append(name)
-        before: list[str] = []
-        for name, stage in self.stages.items():
-            if stage.init is not None:
-                check(f"stages.{name}.init (earlier stages only)", stage.init, before)
-            if isinstance(stage, TrainStage):
-                for mix_name in stage.mix:
-                    check(f"stages.{name}.mix", mix_name, self.mixes)
-                    wanted = "packed" if stage.kind == "sft" else "documents"
-                    if self.mixes[mix_name].kind != wanted:
-                        raise ValueError(f"stages.{name}.mix: {mix_name} is not a mix of kind {wanted}")
-            before.append(name)
+    def _no_contradiction(self) -> "Recipe":
+        found = problems(self)
+        if found:
+            raise ValueError("\n".join(found))
         return self
 
     def train_stages(self) -> dict[str, TrainStage]:
@@ -86,6 +76,13 @@ class Recipe(Section):
 
     def rl_stages(self) -> dict[str, RLStage]:
         return {name: stage for name, stage in self.stages.items() if isinstance(stage, RLStage)}
+
+
+def _with_defaults(stage: Any, shared: dict[str, Any]) -> Any:
+    """A stage's own keys over those of its kind; anything that is not a mapping is left for validation."""
+    kind = stage.get("kind") if isinstance(stage, dict) else None
+    defaults = shared.get(kind) if isinstance(kind, str) else None
+    return deep_merge(defaults, stage) if isinstance(defaults, dict) else stage
 
 
 def deep_merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -1,16 +1,17 @@
 """The recipe as one workflow run resolved it: all overlays merged, kept as one file that the verbs read.
 
-The Snakefile calls `resolve` while it is parsed, also for a dry run and again in every cluster job. The file is
-named by its content, so a running job never sees another recipe than the one it was started for.
+The Snakefile calls `resolve` while it is parsed, also for a dry run and again in every cluster job. The
+file is named by its content, so a running job never sees another recipe than the one it was started for.
 """
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 from zgcm.config.load import validate_recipe
 from zgcm.config.recipe import Recipe
-from zgcm.io import canonical_json, write_bytes
+from zgcm.io import write_bytes
 
 
 def resolve(config: dict[str, Any], checkout: Path, results: Path) -> tuple[Recipe, Path]:
@@ -21,7 +22,7 @@ def resolve(config: dict[str, Any], checkout: Path, results: Path) -> tuple[Reci
     """
     located = {**config, "sources": _locate_locks(config.get("sources"), checkout)}
     recipe = validate_recipe(located, where="the merged configuration")
-    content = canonical_json(located) + b"\n"
+    content = json.dumps(located, indent=1).encode()  # in the recipe's order: "earlier mixes" depends on it
     path = results / ".recipes" / f"{hashlib.sha256(content).hexdigest()[:12]}.json"
     if not path.exists():
         write_bytes(path, content)

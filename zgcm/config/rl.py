@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from zgcm.config.base import Section, execution
 from zgcm.config.stages import _Stage
@@ -12,75 +12,131 @@ class DemoPrompts(Section):
     """Arithmetic prompts of the demo generator, none of them in any training text."""
 
     kind: Literal["demo"]
+    """Generated prompts."""
     train: PositiveInt
+    """Number of training prompts."""
     valid: PositiveInt
+    """Number of held-out prompts for evaluation."""
     seed: NonNegativeInt = 0
+    """Of the generator."""
     settings: dict[str, Any] = {}
+    """Of the generator, for instance {max_digit: 7}."""
 
 
 class FilePrompts(Section):
     """Prompt JSON Lines as the published trainers read them (fact sheet 6.3)."""
 
     kind: Literal["files"]
+    """Prompt files of yours."""
     train: str
+    """JSON Lines of training prompts."""
     valid: str
-    expected_train_rows: PositiveInt | None = None
-    expected_valid_rows: PositiveInt | None = None
+    """JSON Lines of evaluation prompts."""
+    expected_train_rows: PositiveInt | None = execution(None)
+    """Guard: the file must have exactly so many prompts."""
+    expected_valid_rows: PositiveInt | None = execution(None)
+    """Guard, as for the training file."""
 
 
 Prompts = Annotated[DemoPrompts | FilePrompts, Field(discriminator="kind")]
 
 
 class Sampling(Section):
+    """How responses are drawn."""
+
     n_samples: PositiveInt = 8
     """Responses a prompt."""
     max_new_tokens: PositiveInt = 65536
+    """Longest response."""
     min_new_tokens: NonNegativeInt = 0
+    """No end of response before so many tokens."""
     max_tokens: PositiveInt = 98304
     """Prompt and response together."""
     temperature: NonNegativeFloat = 1.0
+    """Of sampling; advantages assume that of the rollout."""
     top_p: float = Field(default=1.0, gt=0, le=1)
+    """Nucleus of sampling; 1 means all tokens."""
     top_k: PositiveInt = 100_000_000
     """Values beyond the vocabulary mean no limit."""
     greedy: bool = False
+    """Take the most likely token instead of sampling."""
     ignore_eos: bool = False
+    """Go on after the end-of-text token (benchmarks only)."""
     skip_special_tokens: bool = True
+    """Leave special tokens out of decoded text."""
     frequency_penalty: float = 0.0
+    """Penalty on tokens by how often they occurred."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Sampling":
+        if self.max_new_tokens > self.max_tokens:
+            raise ValueError(f"max_new_tokens {self.max_new_tokens} exceeds max_tokens {self.max_tokens}")
+        if self.min_new_tokens > self.max_new_tokens:
+            raise ValueError(
+                f"min_new_tokens {self.min_new_tokens} exceeds max_new_tokens {self.max_new_tokens}"
+            )
+        return self
 
 
 class Rollout(Section):
     """vLLM engines as Ray actors."""
 
     sampling: Sampling = Sampling()
+    """Of training responses."""
     max_head_offpolicyness: NonNegativeInt = 1
     """How many updates old the policy of a response may be."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    """Of the engine's weights and cache."""
     max_model_len: PositiveInt = 98304
+    """Longest prompt and response an engine accepts."""
     engines: PositiveInt = execution(1)
+    """vLLM engines in parallel."""
     tensor_parallel: PositiveInt = execution(1)
+    """GPUs of one engine."""
     gpu_memory_utilization: float = execution(0.88, gt=0, le=1)
+    """Share of a GPU's memory an engine takes."""
     kv_cache_mb: PositiveInt | None = execution(None)
     """CPU only: key/value cache of one engine."""
     enforce_eager: bool = execution(False)
+    """Run without compiled graphs."""
     prefix_caching: bool = execution(False)
+    """Reuse the cache of shared prompt beginnings."""
     disable_sliding_window: bool = False
+    """Attend to everything in every layer; not what the model was trained with."""
     setup_timeout: PositiveInt = execution(3600)
+    """Seconds for an engine to start."""
     request_timeout: PositiveInt = execution(14400)
+    """Seconds for one response."""
+    sync_timeout: PositiveInt = execution(1800)
+    """Seconds for new weights to reach every engine; a deadline, since a stuck broadcast would hang for ever."""
 
 
 class LengthPenalty(Section):
     """Correct answers only: reward x (1 - max x clip((tokens - start) / (end - start), 0, 1))."""
 
     start: NonNegativeInt = 16384
+    """Response tokens from which the penalty grows."""
     end: PositiveInt = 65536
+    """Response tokens at which it is full."""
     max: float = Field(default=0.05, ge=0, le=1)
+    """Full penalty, as a share of the reward."""
+
+    @model_validator(mode="after")
+    def _order(self) -> "LengthPenalty":
+        if self.start >= self.end:
+            raise ValueError(f"start {self.start} is not below end {self.end}")
+        return self
 
 
 class Reward(Section):
+    """How a response is judged; the domain chooses the judge."""
+
     length_penalty: LengthPenalty | None = None
+    """Absent: the raw reward."""
     timeout: PositiveFloat = execution(120.0)
     """Seconds for the whole reward of one response; one verification has its own hard deadline."""
     verify_timeout: PositiveFloat = execution(8.0)
+    """Seconds for one verification; then its process is killed."""
     workers: PositiveInt = execution(1)
     """Killable verifier processes."""
 
@@ -89,70 +145,122 @@ class Learner(Section):
     """The torch learner: FSDP2, GRPO loss (fact sheet 6.1, keys under `actor`)."""
 
     optimizer: Literal["adam", "muon"] = "adam"
+    """Published: adam."""
     lr: PositiveFloat = 1e-6
+    """Learning rate."""
     weight_decay: NonNegativeFloat = 0.01
+    """Decoupled."""
     beta1: PositiveFloat = 0.9
+    """Adam's first moment."""
     beta2: PositiveFloat = 0.999
+    """Adam's second moment."""
     eps: PositiveFloat = 1e-8
+    """Adam's epsilon."""
     lr_scheduler: Literal["constant"] = "constant"
+    """Shape of the rate after the warm-up."""
     warmup_proportion: NonNegativeFloat = 0.03
+    """Share of the steps in which the rate rises to `lr`."""
     clip_grad: PositiveFloat = 1.0
+    """Largest gradient norm."""
     minibatches: PositiveInt = 12
+    """Updates made of one batch of trajectories."""
     eps_clip: PositiveFloat = 0.2
+    """PPO's clipping range of the probability ratio."""
     ratio_mask_upper: PositiveFloat = 5.0
     """Tokens whose importance ratio exceeds this are masked out."""
     decoupled_loss: bool = True
+    """Clip against recomputed log-probabilities, weight by their ratio to the rollout's."""
     recompute_logprob: bool = True
+    """Recompute log-probabilities with the learner instead of trusting the engine's."""
     kl_coefficient: NonNegativeFloat = 0.0
+    """Weight of the divergence from a reference; 0: no reference model."""
     reward_scaling: float = 1.0
+    """Factor on rewards."""
     reward_bias: float = 0.0
+    """Added to rewards before scaling."""
     mask_no_eos_with_zero: bool = False
+    """Give responses that were cut off a reward of 0."""
     reward_norm: Literal["group"] = "group"
+    """Subtract the mean and divide by the deviation of a prompt's group."""
     advantage_norm: Literal["batch", "none"] = "batch"
+    """Normalise advantages again over the batch."""
     max_tokens_per_microbatch: PositiveInt = 69632
     """Packed rows of a micro-batch, first-fit decreasing; also the longest trainable trajectory."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    """Of the forward and backward pass."""
     optimizer_dtype: Literal["float32"] = "float32"
+    """Of master weights and optimizer state."""
     attention: Literal["flash_attention_3", "flash_attention_2", "sdpa"] = execution("flash_attention_3")
+    """Attention kernel."""
     gradient_checkpointing: bool = execution(True)
+    """Recompute activations in the backward pass."""
     disable_dropout: bool = True
+    """The model has none; kept from the published configuration."""
     processes: PositiveInt = execution(1)
+    """FSDP2 ranks."""
     weight_transfer: Literal["nccl", "object_store"] = execution("nccl")
+    """How new weights reach the engines."""
 
 
 class Evaluation(Section):
+    """Measured on the held-out prompts, without length penalty."""
+
     every_steps: PositiveInt = 10
+    """Steps between evaluations; before the first and after the last step always."""
     batch_size: PositiveInt = 153
+    """Prompts given to the engines at once."""
     sampling: Sampling = Sampling()
+    """Of evaluation responses."""
 
 
 class RLCheckpoints(Section):
+    """When to save. Never identity."""
+
     save_every_steps: PositiveInt = execution(10)
+    """Steps between saved policies."""
     save_every_epochs: PositiveInt | None = execution(1)
+    """Also save after so many passes over the prompts."""
     recover_every_steps: PositiveInt = execution(1)
+    """Steps between saved states to resume from."""
     keep_recent: PositiveInt = execution(2)
+    """Resume states to keep."""
 
 
 class RLStage(_Stage):
     """A GRPO stage: prompts -> rollouts -> rewards -> updates -> version-anchored evaluation markers."""
 
     kind: Literal["rl"]
+    """Reinforcement learning."""
     init: str = "sft"
+    """The stage whose exported policy it starts from."""
     domain: Literal["math", "code", "if", "mixed"]
+    """Which reward judges the answers."""
     prompts: Prompts
+    """What is asked."""
     seed: NonNegativeInt = 42
+    """Of prompt order and sampling."""
     epochs: PositiveInt = 3
+    """Passes over the prompts at most."""
     steps: PositiveInt
+    """Policy updates (each of `learner.minibatches` optimizer steps)."""
     batch_size: PositiveInt = 384
     """Prompts a step."""
     max_prompt_tokens: PositiveInt = 4096
+    """Longer prompts are refused."""
     shuffle: bool = True
+    """Shuffle the prompts in every pass."""
     drop_last: bool = True
+    """Leave out a last batch that is not full."""
     rollout: Rollout = Rollout()
+    """How responses are generated."""
     reward: Reward = Reward()
+    """How responses are judged."""
     learner: Learner = Learner()
+    """How the policy learns."""
     evaluation: Evaluation = Evaluation()
+    """How policies are measured."""
     checkpoints: RLCheckpoints = execution(RLCheckpoints())
+    """When to save."""
 
     def evaluation_versions(self) -> list[int]:
         """Policy versions that are evaluated: the baseline 0, every `evaluation.every_steps`, the last."""

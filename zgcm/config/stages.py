@@ -14,13 +14,19 @@ class Resources(Section):
     """What one job of a step asks the scheduler for. Never identity."""
 
     nodes: PositiveInt = execution(1)
+    """Machines."""
     gpus_per_node: NonNegativeInt = execution(0)
+    """GPUs of each; 0: CPU only."""
     processes_per_node: PositiveInt = execution(1)
     """Trainer processes on a node: its GPUs, or CPU ranks on a laptop."""
     cpus_per_process: PositiveInt = execution(1)
+    """CPU cores of each process."""
     mem_mb: PositiveInt = execution(2000)
+    """Memory of a node."""
     runtime_minutes: PositiveInt = execution(60)
+    """Time limit of one attempt; the next attempt resumes."""
     partition: str | None = execution(None)
+    """Slurm partition; absent: the profile's."""
 
     @property
     def world_size(self) -> int:
@@ -31,26 +37,57 @@ class Optimizer(Section):
     """Muon on the matrices, Adam on embeddings, output head and norms; or Adam alone."""
 
     kind: Literal["muon", "adam"] = "muon"
+    """Muon (with Adam) or Adam alone."""
     lr: PositiveFloat
+    """Highest learning rate, of matrices and the rest alike."""
     min_lr: NonNegativeFloat = 0.0
+    """Where the decay ends; without effect when constant."""
     lr_decay_style: Literal["constant", "cosine", "linear"] = "constant"
+    """Shape of the rate after the warm-up."""
     weight_decay: NonNegativeFloat = 0.1
+    """Decoupled; norms have none."""
     adam_beta1: PositiveFloat = 0.9
+    """Adam's first moment."""
     adam_beta2: PositiveFloat = 0.95
+    """Adam's second moment."""
     adam_eps: PositiveFloat = 1e-8
+    """Adam's epsilon."""
     clip_grad: NonNegativeFloat = 1.0
+    """Largest gradient norm; 0: no clipping."""
     muon_momentum: PositiveFloat = 0.9
+    """Of the exponential average that is orthogonalised."""
     muon_scale_mode: Literal["spectral", "unit_rms_norm", "shape_scaling"] = "spectral"
+    """How an update is scaled by its matrix's shape."""
     muon_fp32_matmul_prec: Literal["low", "medium", "high", "highest"] = "medium"
+    """Precision of the orthogonalisation; medium computes in bf16."""
     muon_coefficient_type: Literal["quintic", "polar_express", "simple"] = "quintic"
+    """Coefficients of the Newton-Schulz iteration."""
     muon_num_ns_steps: PositiveInt = 5
+    """Newton-Schulz steps; a multiple of 5 for quintic."""
     muon_tp_mode: Literal["blockwise", "duplicated", "distributed"] = "blockwise"
+    """blockwise: each tensor-parallel rank orthogonalises its own part."""
     muon_extra_scale_factor: PositiveFloat = 1.0
+    """Further factor on updates."""
     muon_scalar_optimizer: Literal["adam", "lion"] = "adam"
+    """For everything that is not a matrix of a layer."""
     distributed: bool = execution(True)
     """Shard optimizer state over data parallel ranks (Muon: the layer-wise optimizer)."""
     overlap_grad_reduce: bool = execution(True)
+    """Reduce gradients while the backward pass goes on."""
     overlap_param_gather: bool = execution(False)
+    """Gather parameters while the forward pass goes on."""
+
+    @model_validator(mode="after")
+    def _rates_and_steps(self) -> "Optimizer":
+        if self.min_lr > self.lr:
+            raise ValueError(f"min_lr {self.min_lr:g} is greater than lr {self.lr:g}")
+        quintic = self.kind == "muon" and self.muon_coefficient_type == "quintic"
+        if quintic and self.muon_num_ns_steps % 5:
+            raise ValueError(
+                f"muon_num_ns_steps {self.muon_num_ns_steps} is not a multiple of 5: `quintic` has five sets "
+                "of coefficients, one a step, and only the whole round orthogonalises"
+            )
+        return self
 
 
 class Schedule(Section):
@@ -59,11 +96,17 @@ class Schedule(Section):
     train_iters: PositiveInt | None = None
     """Cumulative over the stages that continue one another, as Megatron counts."""
     train_samples: PositiveInt | None = None
+    """Sequences of this stage."""
     epochs: PositiveInt | None = None
+    """SFT: passes over the packed data, counted in tokens."""
     lr_warmup_iters: NonNegativeInt = 0
+    """Iterations of linear warm-up."""
     lr_warmup_samples: NonNegativeInt = 0
+    """Samples of linear warm-up; with train_samples."""
     lr_decay_samples: PositiveInt | None = None
+    """Samples until min_lr; with train_samples."""
     override_opt_param_scheduler: bool = False
+    """Take the schedule from here, not from the checkpoint."""
 
     @model_validator(mode="after")
     def _one_length(self) -> "Schedule":
@@ -71,9 +114,17 @@ class Schedule(Section):
             name for name in ("train_iters", "train_samples", "epochs") if getattr(self, name) is not None
         ]
         if len(given) != 1:
-            raise ValueError(
-                f"give exactly one of train_iters, train_samples, epochs; found {given or 'none'}"
-            )
+            found = " and ".join(given) or "none"
+            raise ValueError(f"give exactly one of train_iters, train_samples, epochs; found {found}")
+        by_samples = self.train_samples is not None
+        if by_samples and self.lr_warmup_iters:
+            raise ValueError("train_samples goes with lr_warmup_samples, not with lr_warmup_iters")
+        if not by_samples and (self.lr_warmup_samples or self.lr_decay_samples):
+            raise ValueError("lr_warmup_samples and lr_decay_samples go with train_samples only")
+        whole = (self.lr_decay_samples or self.train_samples) if by_samples else self.train_iters
+        warmup = self.lr_warmup_samples if by_samples else self.lr_warmup_iters
+        if whole is not None and warmup >= whole:
+            raise ValueError(f"a warm-up of {warmup} leaves nothing of a schedule of {whole}")
         return self
 
 
@@ -81,26 +132,41 @@ class Parallel(Section):
     """Layout of the ranks. TP is identity (block-wise Muon depends on it); the rest is execution."""
 
     tensor: PositiveInt = 1
+    """TP: ranks that share each matrix."""
     pipeline: PositiveInt = execution(1)
+    """PP: ranks that share the layers."""
     context: PositiveInt = execution(1)
+    """CP: ranks that share a sequence."""
     context_comm: Literal["a2a", "p2p", "allgather"] = execution("a2a")
+    """How context-parallel ranks exchange keys and values."""
     tp_comm_overlap: bool = execution(False)
+    """Overlap tensor-parallel communication with computation."""
 
 
 class Fp8(Section):
     """Transformer Engine's FP8. Asking for it where it is not installed is an error, never silence."""
 
     format: Literal["hybrid", "e4m3"] = "hybrid"
+    """hybrid: e4m3 forward, e5m2 backward."""
     recipe: Literal["delayed", "tensorwise", "mxfp8", "blockwise"] = "delayed"
+    """How scaling factors are chosen."""
     amax_compute_algo: Literal["max", "most_recent"] = "max"
+    """Which of the recorded maxima counts."""
     amax_history_len: PositiveInt = 1024
+    """Recorded maxima, in steps."""
     param_gather: bool = True
+    """Keep and gather parameters in FP8."""
 
 
 class Recompute(Section):
+    """Activations computed again in the backward pass instead of kept."""
+
     granularity: Literal["selective", "full"] = execution("selective")
+    """selective: attention only; full: whole layers."""
     method: Literal["uniform", "block"] | None = execution(None)
+    """How full recomputation groups layers."""
     num_layers: PositiveInt | None = execution(None)
+    """Layers of a group."""
 
 
 class Checkpoints(Section):
@@ -109,22 +175,29 @@ class Checkpoints(Section):
     save_interval: PositiveInt | None = execution(None)
     """Iterations between saves; SFT: absent means once an epoch."""
     save_every_epochs: PositiveInt = execution(1)
+    """SFT: epochs between saves."""
     keep_recent: PositiveInt = execution(2)
+    """Newest checkpoints to keep."""
     keep_every: PositiveInt | None = execution(None)
     """Also keep every N-th iteration for good."""
     async_save: bool = execution(False)
+    """Write in the background while training goes on."""
+    fully_parallel_load: bool = execution(False)
+    """Each rank reads a part of the checkpoint and exchanges it with the others."""
 
 
 class _Stage(Section):
     init: str | None = None
     """The stage whose weights it starts from; absent: random initialisation."""
     resources: Resources = execution(Resources())
+    """What its job asks the scheduler for."""
 
 
 class TrainStage(_Stage):
     """A stage that megatron-core trains: pretraining, mid-training or SFT."""
 
     kind: Literal["pretrain", "sft"]
+    """pretrain (also mid-training) or sft."""
     continues: bool = False
     """Continue the iteration and consumed samples of `init` too (stage 2 of pretraining)."""
     mix: dict[str, PositiveFloat] = Field(min_length=1)
@@ -135,39 +208,65 @@ class TrainStage(_Stage):
     data_split: str = "100,0,0"
     """Shares of the data for training, validation, test."""
     eval_iters: NonNegativeInt = execution(0)
+    """Validation batches at each evaluation; 0: none."""
     eval_interval: PositiveInt = execution(1000)
+    """Iterations between evaluations."""
     seed: NonNegativeInt = 6198
+    """Of initialisation and shuffling."""
     seq_length: PositiveInt
-    micro_batch_size: PositiveInt
+    """Context of one sample, in tokens."""
+    micro_batch_size: PositiveInt = execution()
+    """Sequences a rank computes at once; like the number of ranks it only regroups sums."""
     global_batch_size: PositiveInt
+    """Sequences of one optimizer step."""
     rotary_base: PositiveInt = 5_000_000
+    """Base of the rotary frequencies."""
     optimizer: Optimizer
+    """Rates and rules of the update."""
     schedule: Schedule
+    """How long, and the course of the rate."""
     parallel: Parallel = Parallel()
+    """How ranks share the work."""
     fp8: Fp8 | None = None
+    """Absent: no FP8."""
     bf16: bool = True
+    """Compute in bf16 with fp32 master weights; false: fp32."""
     engine: Literal["transformer_engine", "local"] = "transformer_engine"
     """Megatron's layer implementation; `local` runs on a CPU."""
     attention_backend: Literal["flash", "fused", "unfused", "auto"] = "flash"
+    """Attention kernel of Transformer Engine; local layers use unfused."""
     cross_entropy_fusion: Literal["none", "native", "te"] = "none"
+    """Fused loss kernel: Megatron's (native) or Transformer Engine's (te)."""
     recompute: Recompute | None = execution(None)
+    """Absent: keep all activations."""
     checkpoints: Checkpoints = execution(Checkpoints())
+    """When to save and what to keep."""
     log_interval: PositiveInt = execution(10)
+    """Iterations between lines of the engine's log; loss.jsonl has every one."""
     dataloader_workers: NonNegativeInt = execution(4)
+    """Reader processes a rank."""
     dataset_builder_threads: PositiveInt = execution(8)
+    """Threads that open shards."""
     dataloader_prefetch: PositiveInt | None = execution(None)
+    """Batches a worker reads ahead."""
     timeout_minutes: PositiveInt = execution(120)
     """Of a distributed collective."""
-    expected_train_tokens: PositiveInt | None = None
-    """SFT identity guard: the packed data must have exactly this many tokens."""
-    expected_train_records: PositiveInt | None = None
+    gradient_accumulation_fusion: bool = execution(True)
+    """Accumulate weight gradients inside the matrix kernel; never with `engine: local`."""
+    expected_train_tokens: PositiveInt | None = execution(None)
+    """SFT guard: the packed data must have exactly this many tokens. Checked, never computed with."""
+    expected_train_records: PositiveInt | None = execution(None)
+    """SFT guard: the packed data must have exactly this many packed sequences."""
 
     @model_validator(mode="after")
     def _kind_fits(self) -> "TrainStage":
         if self.continues and self.init is None:
-            raise ValueError("`continues` needs `init`")
+            raise ValueError("`continues: true` needs `init`, the stage to continue")
         if (self.kind == "sft") != (self.schedule.epochs is not None):
             raise ValueError("SFT counts `schedule.epochs`; other stages count train_iters or train_samples")
         if self.global_batch_size % self.micro_batch_size:
-            raise ValueError("global_batch_size is not a multiple of micro_batch_size")
+            raise ValueError(
+                f"global_batch_size {self.global_batch_size} is not a multiple of "
+                f"micro_batch_size {self.micro_batch_size}"
+            )
         return self

@@ -57,7 +57,9 @@ def validate(
         _check_row(where, row, domain)
         sample_id = str(row["sample_id"])
         if sample_id in seen:
-            raise ZgcmError(f"sample_id {sample_id!r} occurs twice", where=where, found=f"first at {seen[sample_id]}")
+            raise ZgcmError(
+                f"sample_id {sample_id!r} occurs twice", where=where, found=f"first at {seen[sample_id]}"
+            )
         seen[sample_id] = where
         token_ids = encode(row["messages"])
         if len(token_ids) > max_prompt_tokens:
@@ -73,7 +75,9 @@ def validate(
     if not prompts:
         raise ZgcmError("No prompts", where=source)
     if expected_rows is not None and len(prompts) != expected_rows:
-        raise ZgcmError("Wrong number of prompts", where=source, found=str(len(prompts)), expected=str(expected_rows))
+        raise ZgcmError(
+            "Wrong number of prompts", where=source, found=str(len(prompts)), expected=str(expected_rows)
+        )
     return prompts
 
 
@@ -91,7 +95,10 @@ def _check_row(where: str, row: dict[str, Any], domain: str) -> None:
     for message in messages:
         if not isinstance(message, dict) or message.get("role") not in ROLES:
             raise ZgcmError(
-                "A message needs a role", where=where, found=repr(message)[:80], expected=f"one of {', '.join(ROLES)}"
+                "A message needs a role",
+                where=where,
+                found=repr(message)[:80],
+                expected=f"one of {', '.join(ROLES)}",
             )
         if not isinstance(message.get("content"), str):
             raise ZgcmError("A message needs `content`, a string", where=where, found=repr(message)[:80])
@@ -120,7 +127,9 @@ def steps_per_epoch(count: int, batch_size: int, drop_last: bool) -> int:
     return count // batch_size if drop_last else -(-count // batch_size)
 
 
-def batch_at(count: int, step: int, *, batch_size: int, seed: int, shuffle: bool, drop_last: bool) -> list[int]:
+def batch_at(
+    count: int, step: int, *, batch_size: int, seed: int, shuffle: bool, drop_last: bool
+) -> list[int]:
     """Indices of the prompts of a step (from 0). A pure function, so a resumed run needs no saved order."""
     epoch, position = divmod(step, steps_per_epoch(count, batch_size, drop_last))
     order = list(range(count))

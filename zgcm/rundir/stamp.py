@@ -17,7 +17,7 @@ def check_stamp(stamp: Path, name: str) -> None:
             where=str(stamp),
             found=found,
             expected=name,
-            hint=f"keep recipes apart: add --directory runs/{name} to the command, or move the old results away",
+            hint=f"keep recipes apart: add --directory runs/{name} to the command, or move the results away",
         )
 
 

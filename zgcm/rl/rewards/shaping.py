@@ -20,7 +20,9 @@ def needs_verdict(finish_reason: str, tokens: int, max_new_tokens: int) -> bool:
             "A rollout did not finish", found=f"finish reason {finish_reason!r}", expected="stop or length"
         )
     if tokens > max_new_tokens:
-        raise ZgcmError("A response is too long", found=f"{tokens} tokens", expected=f"at most {max_new_tokens}")
+        raise ZgcmError(
+            "A response is too long", found=f"{tokens} tokens", expected=f"at most {max_new_tokens}"
+        )
     return finish_reason == "stop"
 
 

@@ -1,0 +1,105 @@
+"""The page: self-contained, well-formed, complete, the same bytes each time, and honest when unfinished."""
+
+import html
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+
+import pytest
+
+from zgcm.config.recipe import Recipe
+from zgcm.io import write_json
+from zgcm.layout import Layout
+from zgcm.report.page import render, write_report
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Balance(HTMLParser):
+    """Fails on a tag that is closed out of order or never."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def page(tiny: Recipe, complete: Layout) -> str:
+    return render(tiny, complete)
+
+
+def test_every_tag_is_closed_in_order(page: str) -> None:
+    balance = Balance()
+    balance.feed(page)
+    assert balance.open == []
+
+
+def test_drawings_are_well_formed_xml(page: str) -> None:
+    drawings = re.findall(r'<svg viewBox.*?role="img".*?</svg>', page, re.DOTALL)
+    assert len(drawings) == 6  # pipeline, loss, reward; each wide and narrow
+    for drawing in drawings:
+        ElementTree.fromstring(drawing)
+
+
+def test_the_page_needs_nothing_from_outside(page: str) -> None:
+    assert not re.search(r"""(src|href)\s*=|https?://|@import|<script|url\((?!#)""", page)
+
+
+def test_every_stage_mix_and_source_is_named(page: str, tiny: Recipe) -> None:
+    for name in [*tiny.stages, *tiny.mixes, *tiny.sources]:
+        assert name in page
+
+
+def test_same_results_give_the_same_bytes(page: str, tiny: Recipe, complete: Layout) -> None:
+    assert render(tiny, complete) == page
+
+
+def test_the_numbers_are_the_files_numbers(page: str) -> None:
+    assert "41.0 % to 90.4 %" in page  # first and last evaluation
+    assert ">102.4K<" in page  # 100 steps x 16 x 64
+    assert ">153.6K<" in page  # the second stage counts its own 150 steps only
+
+
+def test_names_from_the_recipe_are_escaped(tiny: Recipe, complete: Layout) -> None:
+    recipe = tiny.model_copy(update={"description": "<script>alert(1)</script>"})
+    assert "<script" not in render(recipe, complete)
+
+
+def test_an_unfinished_run_gives_a_page_that_says_so(tiny: Recipe, unfinished: Layout) -> None:
+    page = render(tiny, unfinished)
+    assert "3 of 7 stages are done." in page
+    assert "midtrain_64k is unfinished" in page
+    assert "Not started: midtrain_256k, sft, rl_math." in page
+    assert "3 of 8" in page
+
+
+def test_an_empty_directory_gives_a_page(tiny: Recipe, tmp_path) -> None:
+    layout = Layout(tmp_path / "results")
+    path = write_report(tiny, layout)
+    assert "0 of 7 stages are done." in path.read_text()
+    assert "No stage has trained yet." in path.read_text()
+
+
+def test_a_stopped_run_shows_its_reason(tiny: Recipe, unfinished: Layout) -> None:
+    run = next(unfinished.runs("midtrain_64k").iterdir())
+    write_json(run / "stopped.json", {"what": "Training stopped: loss is not finite", "found": "nan"})
+    assert "midtrain_64k was stopped: Training stopped: loss is not finite" in render(tiny, unfinished)
+
+
+def test_assumed_weights_are_flagged(tiny: Recipe, complete: Layout) -> None:
+    mixes = {
+        name: mix.model_copy(update={"assumed": name == "midtrain_mix16"}) for name, mix in tiny.mixes.items()
+    }
+    page = html.unescape(render(tiny.model_copy(update={"mixes": mixes}), complete))
+    assert "weights were never published; the recipe's are an assumption: midtrain_mix16." in page
+    assert page.count("weights assumed") >= 2  # in the picture and in the table

@@ -1,0 +1,80 @@
+"""`zgcm status`: each state from the files that mean it."""
+
+import json
+from dataclasses import asdict
+
+from typer.testing import CliRunner
+
+from zgcm.cli.app import app
+from zgcm.config.recipe import Recipe
+from zgcm.io import write_json
+from zgcm.layout import Layout
+from zgcm.rundir import owner
+from zgcm.status import stage_states
+
+
+def states(recipe: Recipe, layout: Layout) -> dict[str, dict]:
+    return {row["stage"]: row for row in stage_states(recipe, layout)}
+
+
+def change(recipe: Recipe, stage: str, **keys: object) -> Recipe:
+    optimizer = recipe.stages[stage].optimizer.model_copy(update=keys)  # type: ignore[union-attr]
+    changed = recipe.stages[stage].model_copy(update={"optimizer": optimizer})
+    return recipe.model_copy(update={"stages": {**recipe.stages, stage: changed}})
+
+
+def test_everything_done(tiny: Recipe, complete: Layout) -> None:
+    assert {row["state"] for row in stage_states(tiny, complete)} == {"done"}
+
+
+def test_a_changed_rate_makes_its_stage_and_all_after_it_stale_and_names_the_key(
+    tiny: Recipe, complete: Layout
+) -> None:
+    rows = states(change(tiny, "midtrain_64k", lr=0.5), complete)
+    assert rows["midtrain_16k"]["state"] == "done"
+    assert rows["midtrain_64k"]["detail"] == "changed: optimizer.lr"
+    assert rows["midtrain_256k"]["detail"] == "built on train:midtrain_64k, changed since"
+    assert [rows[name]["state"] for name in ("midtrain_64k", "midtrain_256k", "sft", "rl_math")] == [
+        "stale"
+    ] * 4
+
+
+def test_execution_keys_make_nothing_stale(tiny: Recipe, complete: Layout) -> None:
+    stage = tiny.stages["sft"].model_copy(update={"log_interval": 7})
+    assert (
+        states(tiny.model_copy(update={"stages": {**tiny.stages, "sft": stage}}), complete)["sft"]["state"]
+        == "done"
+    )
+
+
+def test_a_dead_owner_is_an_interrupted_run(tiny: Recipe, unfinished: Layout) -> None:
+    row = states(tiny, unfinished)["midtrain_64k"]
+    assert (row["state"], row["step"], row["steps"]) == ("interrupted", 3, 8)
+    assert row["loss"] is not None
+
+
+def test_a_live_owner_is_a_running_one(tiny: Recipe, unfinished: Layout) -> None:
+    run = next(unfinished.runs("midtrain_64k").iterdir())
+    write_json(run / owner.NAME, asdict(owner.this_process()))
+    assert states(tiny, unfinished)["midtrain_64k"]["state"] == "running"
+
+
+def test_steps_continue_from_the_stage_before(tiny: Recipe, unfinished: Layout) -> None:
+    assert states(tiny, unfinished)["pretrain_3p2t"]["step"] == 150
+
+
+def test_half_a_line_is_left_for_next_time(tiny: Recipe, unfinished: Layout) -> None:
+    run = next(unfinished.runs("midtrain_64k").iterdir())
+    with (run / "loss.jsonl").open("a") as stream:
+        stream.write('{"iteration": 4, "lo')
+    assert states(tiny, unfinished)["midtrain_64k"]["step"] == 3
+
+
+def test_json_is_data(unfinished: Layout) -> None:
+    from zgcm.cli import verbs  # noqa: F401
+
+    answer = CliRunner().invoke(app, ["status", "--json", "--results", str(unfinished.root)])
+    assert answer.exit_code == 0
+    assert [row["state"] for row in json.loads(answer.stdout)] == ["done"] * 3 + ["interrupted"] + [
+        "waiting"
+    ] * 3

@@ -1,0 +1,81 @@
+"""What `zgcm run` shows of a Snakemake run: one line a finished job, and the log's end of a failed one.
+
+A Snakemake logger plugin (class `LogHandler`), registered by `zgcm run` itself: nothing needs installing.
+Trainers print their own lines between these: their jobs write to the terminal as well as to their log.
+"""
+
+import logging
+import sys
+import time
+from pathlib import Path
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+LOG_LINES = 20  # of a failed job's log: a verb's error is one paragraph, a traceback's end needs about 20
+SHOWN = ("Nothing to be done", "Complete log")
+SAID_BETTER = ("CalledProcessError", "At least one job did not complete")  # by `on_error`
+
+
+class LogHandler(LogHandlerBase):
+    """Turns Snakemake's events into lines on stdout."""
+
+    writes_to_stream = True
+    writes_to_file = False
+    has_filter = True
+    has_formatter = True
+    needs_rulegraph = False
+
+    def __post_init__(self) -> None:
+        self.started: dict[int, float] = {}
+        self.sentences: dict[int, str] = {}
+        self.finished: list[int] = []
+        self.failed: set[int] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        event = getattr(record, "event", None)
+        if event == LogEvent.JOB_INFO:
+            self.on_start(record)
+        elif event == LogEvent.JOB_FINISHED:
+            self.finished.append(record.job_id)  # type: ignore[attr-defined]
+        elif event == LogEvent.PROGRESS:
+            self.on_progress(record.done, record.total)  # type: ignore[attr-defined]
+        elif event == LogEvent.JOB_ERROR:
+            self.on_error(record)
+        else:
+            self.on_message(str(record.msg), important=record.levelno >= logging.WARNING)
+
+    def on_message(self, message: str, important: bool) -> None:
+        said = self.started and any(part in message for part in SAID_BETTER)
+        if (important and not said) or message.startswith(SHOWN):
+            show(message)
+
+    def on_start(self, record: logging.LogRecord) -> None:
+        job = record.__dict__
+        self.started[job["jobid"]] = time.monotonic()
+        self.sentences[job["jobid"]] = job["rule_msg"] or job["rule_name"]
+        if "stage" in (job["wildcards"] or {}):  # minutes or weeks: say that it has begun
+            show(f"        {self.sentences[job['jobid']]} ...")
+
+    def on_progress(self, done: int, total: int) -> None:
+        """Snakemake reports a finished job first and the count after it."""
+        width = len(str(total))
+        for job in self.finished:
+            seconds = time.monotonic() - self.started[job]
+            show(f"[{done:{width}}/{total}] {self.sentences[job]} ({seconds:.1f} s)")
+        self.finished.clear()
+
+    def on_error(self, record: logging.LogRecord) -> None:
+        job = record.__dict__
+        if job["jobid"] in self.failed:  # Snakemake repeats its errors at the end
+            return
+        self.failed.add(job["jobid"])
+        show(f"FAILED: {self.sentences.get(job['jobid'], job['rule_name'])}")
+        for log in map(Path, job["log"] or []):
+            if log.is_file():
+                lines = log.read_text(errors="replace").splitlines()
+                show(f"The end of {log}:", *(f"  {line}" for line in lines[-LOG_LINES:]))
+
+
+def show(*lines: str) -> None:
+    print(*lines, sep="\n", file=sys.stdout, flush=True)

@@ -1,0 +1,65 @@
+"""`zgcm run`: the whole workflow with readable progress and a table at the end. Snakemake does the work."""
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zgcm.cli.app import app
+
+SNAKEFILE = Path(__file__).parents[2] / "Snakefile"
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def run(
+    context: typer.Context,
+    recipe: Annotated[
+        list[Path],
+        typer.Option("--recipe", "-r", help="Recipe file; repeat for overlays, later ones win. [tiny.yaml]"),
+    ] = [],  # noqa: B006 - typer wants a list and never changes it
+    cores: Annotated[str | None, typer.Option("--cores", "-c", help="Cores of this machine. [all]")] = None,
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where results/ lies.")] = Path(),
+) -> None:
+    """Run everything that is not up to date, from raw text to the report.
+
+    Anything else goes to Snakemake, for instance a target (`zgcm run results/sft/done`) or `--profile slurm`.
+    After a crash, give the same command again. To see what would run and why: `snakemake -n`.
+    """
+    began = time.monotonic()
+    code = snakemake(arguments(recipe, cores, directory, context.args))
+    if code:
+        typer.echo("\nNot finished. When the cause is mended, the same command goes on from here.")
+        raise typer.Exit(code)
+    from zgcm.cli.summary import summary
+
+    typer.echo("\n".join(["", *summary(directory), f"{time.monotonic() - began:.0f} s in all"]))
+
+
+def arguments(recipe: list[Path], cores: str | None, directory: Path, extra: list[str]) -> list[str]:
+    """Snakemake's command line. A profile chooses its own executor and recipe unless they are given."""
+    chosen = ["--snakefile", str(SNAKEFILE), "--logger", "zgcm", "--directory", str(directory)]
+    if recipe:
+        chosen += ["--configfile", *(str(path.absolute()) for path in recipe)]
+    if cores or "--profile" not in extra:
+        chosen += ["--cores", cores or "all"]
+    return [*extra, *chosen]
+
+
+def snakemake(argv: list[str]) -> int:
+    """Run Snakemake in this process with our progress lines. Returns its exit code."""
+    from snakemake.cli import main
+    from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
+
+    from zgcm.cli import progress
+
+    LoggerPluginRegistry().register_plugin("snakemake_logger_plugin_zgcm", progress)
+    here = Path.cwd()
+    try:
+        main(argv)
+    except SystemExit as end:
+        return int(end.code or 0)
+    finally:
+        os.chdir(here)  # Snakemake stays in --directory
+    return 0

@@ -1,0 +1,144 @@
+"""The documents that a mix may use: every row of its sources that dedup left in, with its tokens."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from zgcm.config.recipe import Recipe
+from zgcm.errors import ZgcmError
+from zgcm.io import read_json
+from zgcm.layout import Layout, source_shards
+from zgcm.tokens.columns import read_columns
+from zgcm.tokens.facts import read_complexities
+from zgcm.tokens.indexed import read_lengths
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one source, or of a whole mix, column by column; all arrays have the length N.
+
+    Some 40 bytes a row: a billion documents need 40 GB.
+    """
+
+    source: np.ndarray
+    """int16, position of the source in the mix's list."""
+    shard: np.ndarray
+    """int32, number of the source's shard."""
+    row: np.ndarray
+    """int32, row within the shard."""
+    tokens: np.ndarray
+    """int64, with the end-of-document token."""
+    exact: np.ndarray
+    """uint8 (N, 16), the text's fingerprint: the row's id wherever it lies."""
+    complexity: np.ndarray
+    """float32, NaN where it has no meaning or was not read."""
+    epoch: np.ndarray
+    """int16, 0 the first time a row is used."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, positions: np.ndarray) -> "Rows":
+        """Rows at positions (or where a boolean mask is true), in that order."""
+        return Rows(**{name: column[positions] for name, column in self.__dict__.items()})
+
+    def ids(self) -> list[str]:
+        """The fingerprint as hex; `#epoch` is added for repetitions."""
+        text = self.exact.tobytes().hex()
+        ids = [text[start : start + 32] for start in range(0, len(text), 32)]
+        if not self.epoch.any():
+            return ids
+        return [f"{name}#{epoch}" if epoch else name for name, epoch in zip(ids, self.epoch, strict=True)]
+
+
+def concatenate(parts: list[Rows]) -> Rows:
+    return Rows(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])})
+
+
+def load_candidates(
+    recipe: Recipe, layout: Layout, mix: str, source: str
+) -> tuple[Rows, dict[str, int], dict[str, str]]:
+    """Rows of a source that the mix may use, how many were left out by reason, and each shard's bin digest.
+
+    Raises ZgcmError when an artifact is missing, or index and fingerprints have different numbers of rows.
+    """
+    section = recipe.mixes[mix]
+    left_out, removed = _left_out(layout.duplicates(mix), source)
+    parts, digests = [], {}
+    for number, shard in enumerate(source_shards(recipe, source)):
+        digests[shard] = _index_digest(layout, source, shard)
+        rows = _load_shard(layout, source, shard, section.order == "curriculum")
+        rows.shard[:] = number
+        rows.source[:] = list(section.sources).index(source)
+        left_in = np.ones(len(rows), bool)
+        left_in[left_out.get(shard, [])] = False
+        short = rows.tokens < section.min_document_tokens
+        longer = rows.tokens > (section.max_document_tokens or np.iinfo(np.int64).max)
+        for reason, mask in (("min_document_tokens", short), ("max_document_tokens", longer)):
+            if count := int((mask & left_in).sum()):
+                removed[reason] = removed.get(reason, 0) + count
+        parts.append(rows.take(left_in & ~short & ~longer))
+    return concatenate(parts), removed, digests
+
+
+def read_fingerprints(path: Path) -> np.ndarray:
+    """uint8 (N, 16)."""
+    column = read_columns(path, ["exact"], made_by="zgcm fingerprint SOURCE SHARD")["exact"].combine_chunks()
+    data = np.frombuffer(column.buffers()[1] or b"", np.uint8)
+    return data.reshape(-1, 16)[column.offset : column.offset + len(column)]
+
+
+def _left_out(path: Path, source: str) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Rows of a source that dedup takes out, by shard, and how many by reason."""
+    table = read_columns(path, ["source", "shard", "row", "reason"], made_by="zgcm dedup MIX")
+    mine = np.flatnonzero(_strings(table["source"]) == source)
+    shards, rows = _strings(table["shard"])[mine], table["row"].to_numpy()[mine]
+    reasons, counts = np.unique(_strings(table["reason"])[mine], return_counts=True)
+    by_shard = {str(shard): rows[shards == shard] for shard in np.unique(shards)}
+    return by_shard, dict(zip(map(str, reasons), map(int, counts), strict=True))
+
+
+def _strings(column: pa.ChunkedArray) -> np.ndarray:
+    """Strings as a numpy array."""
+    return np.array(column.to_pylist(), "U")
+
+
+def _index_digest(layout: Layout, source: str, shard: str) -> str:
+    report: dict[str, Any] = read_json(layout.index_report(source, shard))
+    tokenizer = read_json(layout.tokenizer / "manifest.json")["digest"]
+    if report["tokenizer"] != tokenizer:
+        raise ZgcmError(
+            "A shard was tokenized with another tokenizer", where=str(layout.index_report(source, shard)),
+            found=f"tokenizer {report['tokenizer'][:12]}", expected=f"tokenizer {tokenizer[:12]}",
+            hint=f"index it again: zgcm index {source} {shard}",
+        )  # fmt: skip
+    return report["bin_sha256"]
+
+
+def _load_shard(layout: Layout, source: str, shard: str, with_complexity: bool) -> Rows:
+    lengths = read_lengths(layout.index_prefix(source, shard))
+    exact = read_fingerprints(layout.fingerprints(source, shard))
+    count = len(lengths)
+    if len(exact) != count:
+        raise ZgcmError(
+            "The index and the fingerprints of a shard disagree", where=f"{source}/{shard}",
+            found=f"{count:,} documents and {len(exact):,} fingerprints", expected="as many of both",
+            hint="make both again from the cleaned shard",
+        )  # fmt: skip
+    complexity = (
+        read_complexities(layout.index_facts(source, shard))
+        if with_complexity
+        else np.full(count, np.nan, np.float32)
+    )
+    return Rows(
+        source=np.zeros(count, np.int16),
+        shard=np.zeros(count, np.int32),
+        row=np.arange(count, dtype=np.int32),
+        tokens=lengths.astype(np.int64),
+        exact=exact,
+        complexity=complexity,
+        epoch=np.zeros(count, np.int16),
+    )

@@ -1,0 +1,110 @@
+"""Clean one shard: raw records in, three files out (cleaned, rejected, summary)."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from zgcm.config.recipe import Recipe
+from zgcm.corpus.adapters import adapt
+from zgcm.corpus.order import cleaning_settings, step_order
+from zgcm.corpus.pipeline import run_steps
+from zgcm.corpus.raw import find_raw, require_shard
+from zgcm.corpus.sample import DROP, REVIEW
+from zgcm.errors import ZgcmError
+from zgcm.io import sha256_file, write_json
+from zgcm.layout import Layout
+from zgcm.records import Record, open_records, read_records
+
+REJECTED_CHARS = 2000
+"""Longer strings of dropped records are cut: the file is for looking at, the digest is of the whole."""
+
+
+def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict[str, Any]:
+    """Clean a shard and return its summary. Streams: memory holds one record.
+
+    Raises ZgcmError for a shard that is missing, unreadable or without records; then none of the three files
+    is left under its name.
+    """
+    section = require_shard(recipe, source, shard)
+    raw = find_raw(recipe, layout, source, shard)
+    steps = step_order(section.stage, section.category)
+    settings = cleaning_settings(section.cleaning, f"sources.{source}")
+    counters: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    characters = 0
+    cleaned, rejected = layout.cleaned(source, shard), layout.rejected(source, shard)
+    with open_records(cleaned) as write, open_records(rejected) as reject:
+        for sample in run_steps(adapt(read_records(raw), section, source, shard), steps, settings, counters):
+            reasons.update(sample.reasons)
+            if sample.decision == DROP:
+                reject(shorten(sample.record()))
+                continue
+            characters += len(sample.text())
+            write(sample.record())
+        if not counters["input"]:
+            raise ZgcmError(
+                f"Shard {shard} of source {source} holds no records", where=str(raw),
+                expected="at least one JSON object", hint="leave the file out of the source",
+            )  # fmt: skip
+    summary = {
+        "source": source,
+        "shard": shard,
+        "dataset": section.dataset or source,
+        "stage": section.stage,
+        "category": section.category,
+        "pipeline": [step.__name__ for step in steps],
+        "in": counters["input"],
+        "kept": counters["output.keep"],
+        "review": counters["output.review"],
+        "dropped": counters["output.drop"],
+        "reasons": dict(reasons),
+        "counters": dict(counters),
+        "characters": characters,
+        "bytes_in": raw.stat().st_size,
+        "bytes_out": cleaned.stat().st_size,
+        "output_sha256": sha256_file(cleaned),
+        "rejected_sha256": sha256_file(rejected),
+    }
+    write_json(layout.cleaning_summary(source, shard), summary)
+    return summary
+
+
+def find_cleaned(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
+    """The cleaned shard. Raises ZgcmError when the recipe has no such shard or it was not cleaned yet."""
+    require_shard(recipe, source, shard)
+    path = layout.cleaned(source, shard)
+    if not path.exists():
+        raise ZgcmError(
+            f"Shard {shard} of source {source} was not cleaned yet",
+            where=str(path),
+            hint=f"make it with: zgcm clean {source} {shard}",
+        )
+    return path
+
+
+def shorten(record: Record) -> Record:
+    """The record with every string of its data cut to REJECTED_CHARS characters."""
+    return {**record, "data": _short(record["data"])}
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= REJECTED_CHARS else value[:REJECTED_CHARS] + "…"
+    if isinstance(value, dict):
+        return {key: _short(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_short(item) for item in value]
+    return value
+
+
+def summary_line(summary: dict[str, Any]) -> str:
+    """What a person reads when the verb ends."""
+    counts = f"{summary['in']:,} records in, {summary['kept']:,} kept"
+    others = [
+        f"{summary[name]:,} {label}"
+        for name, label in ((REVIEW, "for review"), ("dropped", "dropped"))
+        if summary[name]
+    ]
+    common = Counter(summary["reasons"]).most_common(3)
+    why = f" ({', '.join(f'{reason} {count:,}' for reason, count in common)})" if common else ""
+    return f"{summary['source']} {summary['shard']}: {', '.join([counts, *others])}{why}"

@@ -1,0 +1,174 @@
+"""Locks: the shard list of a source, with sizes and digests, committed beside the recipe.
+
+A lock makes the number of shards known without a look at the data, so the dry run of a recipe needs neither
+data nor network, and it pins the data: another byte is another source.
+"""
+
+import glob
+from pathlib import Path
+from typing import Any
+
+from zgcm.config.corpus import FileSource, HubSource
+from zgcm.config.recipe import Recipe
+from zgcm.errors import ZgcmError
+from zgcm.io import sha256_file, write_json
+from zgcm.layout import read_lock
+from zgcm.records import FORMATS, record_format
+
+Lock = dict[str, Any]
+"""{"source", "kind", "repo", "revision", "assumed", "files": [{"path", "bytes", "sha256"}]}"""
+
+
+def lock_path(recipe: Recipe, source: str) -> Path:
+    return Path(getattr(recipe.sources[source], "lock", None) or f"config/sources/{source}.lock")
+
+
+def lock_source(recipe: Recipe, source: str, paths: list[str]) -> tuple[Path, Lock]:
+    """Look at a source's files, write its lock and return where and what.
+
+    `paths` (files, directories, patterns) is for sources of kind `files` that name none in the recipe.
+    Raises ZgcmError for a demo source, a revision that moves, files that are missing or unreadable.
+    """
+    section = _section(recipe, source)
+    if isinstance(section, FileSource):
+        lock = _lock_files(source, section.files or paths)
+    elif isinstance(section, HubSource):
+        from zgcm.corpus.hub import list_files
+
+        if paths:
+            raise ZgcmError(
+                "A hub source is locked by its patterns", where=f"sources.{source}.patterns",
+                found=" ".join(paths), hint="put the patterns into the recipe",
+            )  # fmt: skip
+        lock = _lock(source, "hub", list_files(section, source), section.repo, section.revision)
+    else:
+        raise ZgcmError(
+            "A demo source has no files to lock", where=f"sources.{source}", found="kind: demo",
+            expected="kind: files or hub",
+        )  # fmt: skip
+    path = lock_path(recipe, source)
+    write_json(path, lock)
+    return path, lock
+
+
+def locked_file(lock: Lock, source: str, shard: str, where: Path) -> dict[str, Any]:
+    """The lock's entry for a shard. Raises ZgcmError for a shard that it does not list, and for an assumed
+    lock, whose entries stand for files that nobody has published."""
+    refuse_assumed(lock, source, where)
+    files = lock["files"]
+    if not shard.isdecimal() or int(shard) >= len(files):
+        raise ZgcmError(
+            "No such shard", where=f"sources.{source}", found=shard, expected=f"00000 to {len(files) - 1:05d}"
+        )
+    return files[int(shard)]
+
+
+def refuse_assumed(lock: Lock, source: str, where: Path) -> None:
+    if lock.get("assumed"):
+        raise ZgcmError(
+            f"The files of source {source} are assumed, not known: its shard list was never published",
+            where=str(where),
+            hint=f"give sources.{source} files or a dataset of yours (repo and a commit as revision), then "
+            f"write the lock anew with: zgcm sources lock {source}",
+        )
+
+
+def check_file(path: Path, entry: dict[str, Any]) -> None:
+    """Refuse a file that is not the locked one. The size is compared first: it costs nothing."""
+    if not path.exists():
+        raise ZgcmError(
+            "A locked file is missing", where=str(path), hint="bring it back, or lock the source anew"
+        )
+    size = path.stat().st_size
+    if size != entry["bytes"]:
+        raise _changed(path, f"{size:,} bytes", f"{entry['bytes']:,} bytes")
+    digest = sha256_file(path)
+    if digest != entry["sha256"]:
+        raise _changed(path, f"sha256 {digest}", f"sha256 {entry['sha256']}")
+
+
+def _changed(path: Path, found: str, expected: str) -> ZgcmError:
+    return ZgcmError(
+        "A file is not the one that was locked", where=str(path), found=found, expected=expected,
+        hint="bring the locked file back, or accept the new one with: zgcm sources lock",
+    )  # fmt: skip
+
+
+def _section(recipe: Recipe, source: str) -> Any:
+    if source not in recipe.sources:
+        raise ZgcmError(
+            "The recipe has no such source", where="sources", found=source, expected=", ".join(recipe.sources)
+        )
+    return recipe.sources[source]
+
+
+def _lock(source: str, kind: str, files: list[dict[str, Any]], repo: str = "", revision: str = "") -> Lock:
+    return {
+        "source": source,
+        "kind": kind,
+        "repo": repo or None,
+        "revision": revision or None,
+        "assumed": False,
+        "files": files,
+    }
+
+
+def _lock_files(source: str, wanted: list[str]) -> Lock:
+    paths = [path for item in wanted for path in _expand(item)]
+    if not paths:
+        raise ZgcmError(
+            f"No files for source {source}", where=f"sources.{source}", found=" ".join(wanted) or "no paths",
+            expected=", ".join(FORMATS), hint=f"name them: zgcm sources lock {source} 'data/*.jsonl.zst'",
+        )  # fmt: skip
+    files = []
+    for path in paths:
+        record_format(path)
+        if not path.is_file():
+            raise ZgcmError("No such file", where=str(path), hint="check the path")
+        if path.stat().st_size == 0:
+            raise ZgcmError("An empty file cannot be a shard", where=str(path), hint="leave it out")
+        files.append({"path": str(path), "bytes": path.stat().st_size, "sha256": sha256_file(path)})
+    return _lock(source, "files", files)
+
+
+def _expand(item: str) -> list[Path]:
+    """A file, the readable files of a directory, or those that match a pattern; sorted."""
+    path = Path(item)
+    if path.is_dir():
+        return sorted(file for file in path.rglob("*") if file.name.endswith(FORMATS))
+    if glob.has_magic(item):
+        return sorted(Path(match) for match in glob.glob(item, recursive=True))  # noqa: PTH207 - may be absolute
+    return [path]
+
+
+def describe_sources(recipe: Recipe) -> list[dict[str, Any]]:
+    """One row per source. A source that needs a lock and has none shows `no lock` for its shards."""
+    rows = []
+    for name, section in recipe.sources.items():
+        shards, size, origin = _extent(recipe, name, section)
+        rows.append(
+            {
+                "source": name,
+                "kind": section.kind,
+                "stage": section.stage,
+                "category": section.category,
+                "shards": shards,
+                "bytes": size,
+                "from": origin,
+            }
+        )
+    return rows
+
+
+def _extent(recipe: Recipe, name: str, section: Any) -> tuple[int | str, int | str, str]:
+    if isinstance(section, FileSource | HubSource) and section.lock is not None:
+        path = Path(section.lock)
+        if not path.exists():
+            return "no lock", "-", f"{path} (missing)"
+        lock = read_lock(path, name)
+        size = sum(file["bytes"] or 0 for file in lock["files"])
+        note = " (assumed)" if lock.get("assumed") else ""
+        return len(lock["files"]), size or "-", f"{path}{note}"
+    if isinstance(section, FileSource):
+        return len(section.files), "-", "files in the recipe"
+    return section.shards, "-", f"generated: {section.content}"

@@ -1,0 +1,59 @@
+"""Conversations as text: what length, duplicates and the scan for secrets see of `messages`.
+
+The published cleaner looks at `content` only. Reasoning and tool calls are trained on too, so here they
+count.
+"""
+
+import json
+from typing import Any
+
+Message = dict[str, Any]
+
+
+def messages_of(data: dict[str, Any], *names: str) -> list[Message]:
+    """The objects of the first non-empty list among the fields `names` (default: messages)."""
+    for name in names or ("messages",):
+        value = data.get(name)
+        if isinstance(value, list) and value:
+            return [item for item in value if isinstance(item, dict)]
+    return []
+
+
+def messages_text(messages: list[Message]) -> str:
+    """Lines `role: reasoning content tool-calls`, one message after the other; silent messages left out."""
+    lines = []
+    for message in messages:
+        spoken = said(message)
+        if spoken:
+            lines.append(f"{message.get('role') or ''}: {spoken}")
+    return "\n".join(lines)
+
+
+def said(message: Message) -> str:
+    """Everything in a message that is trained on: reasoning, content, tool calls as JSON."""
+    parts = [message.get("reasoning_content"), message.get("content")]
+    texts = [part for part in parts if isinstance(part, str) and part]
+    texts += [tool_call_text(call) for call in message.get("tool_calls") or []]
+    return "\n".join(texts)
+
+
+def said_by(messages: list[Message], *roles: str) -> str:
+    return "\n".join(text for item in messages if item.get("role") in roles and (text := said(item)))
+
+
+def tool_call_text(call: Any) -> str:
+    """The name and arguments of a call as JSON, whichever of the two published places they stand in."""
+    if not isinstance(call, dict):
+        return str(call)
+    inner = call.get("function")
+    inner = inner if isinstance(inner, dict) else {}
+    name = call.get("name") or inner.get("name") or ""
+    arguments = call.get("arguments", inner.get("arguments"))
+    if not isinstance(arguments, str):
+        arguments = json_text(arguments)
+    return f"{name} {arguments}"
+
+
+def json_text(value: Any) -> str:
+    """JSON for arguments: keys in their order, non-ASCII left as it is."""
+    return json.dumps(value, ensure_ascii=False, default=str)

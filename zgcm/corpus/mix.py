@@ -1,0 +1,188 @@
+"""The plan of a mix: how many tokens of which source, which documents, in which order and shard. `zgcm mix`
+
+    mixes/{mix}/selection/{shard}.parquet   source, shard, row in final order
+    mixes/{mix}/kept.fingerprints           texts used; later mixes exclude them
+    mixes/{mix}/plan.json                   quotas, counts and digests; written last
+
+Quotas are tokens of the training tokenizer, shared out exactly by weight. Documents are never cut, so a
+source gives the fewest documents that reach its quota: less than one document too much.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zgcm.config.corpus import Mix
+from zgcm.config.recipe import Recipe
+from zgcm.corpus.candidates import Rows, concatenate, load_candidates
+from zgcm.corpus.placement import order_mix, outliers, ranked
+from zgcm.corpus.stable import allocate_mix_quotas
+from zgcm.errors import ZgcmError
+from zgcm.io import read_json, sha256_file, write_json
+from zgcm.layout import Layout, mix_shards, shard_name
+from zgcm.tokens.columns import fingerprints, names, numbers, write_columns
+
+UNORDERED_CATEGORIES = ("code", "math")
+"""Spread evenly through a curriculum; their lexical complexity says nothing about difficulty."""
+
+
+def plan_mix(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
+    """Write selections, kept fingerprints and the plan; returns the plan.
+
+    Raises ZgcmError before anything is written when sources lack tokens (naming each and how many), or when
+    an output shard would be empty.
+    """
+    section = recipe.mixes[mix]
+    layout.plan(mix).unlink(missing_ok=True)
+    sources = [source for source, weight in section.sources.items() if weight > 0]
+    general = np.array([recipe.sources[s].category not in UNORDERED_CATEGORIES for s in section.sources])
+    candidates, facts = {}, {}
+    for source in sources:
+        candidates[source], removed, digests = load_candidates(recipe, layout, mix, source)
+        facts[source] = {"removed": removed, "bin_sha256": digests}
+    if section.order == "curriculum":
+        _remove_outliers(candidates, facts, general)
+    quotas = _quotas(section, mix, candidates)
+    seed = f"{section.seed}:{mix}"
+    picked = [
+        pick(candidates[source], quotas[source], section, f"{seed}:{source}")
+        for source in sources
+        if quotas[source]
+    ]
+    rows, shards = order_mix(concatenate(picked), section, seed, general)
+    outputs = mix_shards(recipe, mix)
+    _refuse_empty(mix, outputs, shards)
+    listed = list(section.sources)
+    written = {
+        shard: _write_selection(layout.selection(mix, shard), rows.take(shards == number), listed)
+        for number, shard in enumerate(outputs)
+    }
+    plan = {
+        "mix": mix,
+        "kind": section.kind,
+        "order": section.order,
+        "seed": section.seed,
+        "assumed": section.assumed,
+        "tokens": int(rows.tokens.sum()),
+        "documents": len(rows),
+        "quota_tokens": section.tokens,
+        "sources": {
+            source: {
+                "weight": section.sources[source],
+                "quota_tokens": quotas[source],
+                **_counts(rows, listed.index(source)),
+                "available_documents": len(candidates[source]),
+                "available_tokens": int(candidates[source].tokens.sum()),
+                **facts[source],
+            }
+            for source in sources
+        },
+        "shards": written,
+        "kept_sha256": _write_kept(layout.kept(mix), rows),
+        "duplicates_sha256": sha256_file(layout.duplicates(mix)),
+        "tokenizer": read_json(layout.tokenizer / "manifest.json")["digest"],
+    }
+    write_json(layout.plan(mix), plan)
+    return plan
+
+
+def pick(rows: Rows, quota: int, section: Mix, seed: str) -> Rows:
+    """The first rows that reach `quota` tokens; where all of them do not, whole epochs and then the rest.
+
+    Each epoch is shuffled anew, unless the order is as listed. The quota must be reachable.
+    """
+    parts, left, epoch = [], quota, 0
+    while left > 0:
+        again = ranked(replace(rows, epoch=np.full(len(rows), epoch, np.int16)), seed, section.order)
+        enough = int(np.searchsorted(np.cumsum(again.tokens), left)) + 1
+        parts.append(again.take(np.arange(min(enough, len(again)))))
+        left -= int(parts[-1].tokens.sum())
+        epoch += 1
+    return concatenate(parts)
+
+
+def _quotas(section: Mix, mix: str, candidates: dict[str, Rows]) -> dict[str, int]:
+    """Tokens of each source. Without a total: everything once."""
+    available = {source: int(rows.tokens.sum()) for source, rows in candidates.items()}
+    if section.tokens is None:
+        if not sum(available.values()):
+            raise _lacking(mix, ["no source has a document left"], available, section)
+        return available
+    quotas = allocate_mix_quotas(section.sources, section.tokens)
+    lacking = [
+        f"{source} lacks {quotas[source] - section.max_epochs * tokens:,} of {quotas[source]:,} tokens"
+        for source, tokens in available.items()
+        if quotas[source] > section.max_epochs * tokens
+    ]
+    if lacking:
+        raise _lacking(mix, lacking, available, section)
+    return quotas
+
+
+def _lacking(mix: str, lacking: list[str], available: dict[str, int], section: Mix) -> ZgcmError:
+    have = ", ".join(f"{source} {tokens:,}" for source, tokens in available.items())
+    return ZgcmError(
+        f"The sources of mix {mix} are too small", where=f"mixes.{mix}", found="; ".join(lacking),
+        expected=f"enough tokens within {section.max_epochs} epoch(s); available are {have}",
+        hint=f"add data, lower mixes.{mix}.tokens or a weight, raise max_epochs, or exclude fewer mixes",
+    )  # fmt: skip
+
+
+def _remove_outliers(
+    candidates: dict[str, Rows], facts: dict[str, dict[str, Any]], general: np.ndarray
+) -> None:
+    """Take extreme outliers of complexity out of the general sources, judged over all of them together."""
+    sources = [s for s, rows in candidates.items() if len(rows) and general[rows.source[0]]]
+    if not sources:
+        return
+    mask = outliers(np.concatenate([candidates[source].complexity for source in sources]))
+    for source in sources:
+        mine, mask = np.split(mask, [len(candidates[source])])
+        if mine.any():
+            facts[source]["removed"]["complexity_outlier"] = int(mine.sum())
+        candidates[source] = candidates[source].take(~mine)
+
+
+def _refuse_empty(mix: str, outputs: list[str], shards: np.ndarray) -> None:
+    empty = [shard for number, shard in enumerate(outputs) if not (shards == number).any()]
+    if empty:
+        raise ZgcmError(
+            "An output shard would hold no document", where=f"mixes.{mix}.shards",
+            found=f"{len(shards):,} documents for {len(outputs):,} shards, none for {', '.join(empty[:5])}",
+            hint="use fewer shards",
+        )  # fmt: skip
+
+
+def _counts(rows: Rows, source: int) -> dict[str, int]:
+    mine = rows.source == source
+    return {
+        "documents": int(mine.sum()),
+        "tokens": int(rows.tokens[mine].sum()),
+        "epochs": int(rows.epoch[mine].max(initial=-1)) + 1,
+    }
+
+
+def _write_selection(path: Path, rows: Rows, sources: list[str]) -> dict[str, Any]:
+    """Returns what the plan says about an output shard."""
+    used, places = np.unique(rows.shard, return_inverse=True)
+    shards = [shard_name(int(number)) for number in used]
+    columns = {
+        "source": names(sources, rows.source),
+        "shard": names(shards, places),
+        "row": numbers(rows.row),
+    }
+    write_columns(path, columns)
+    return {
+        "documents": len(rows),
+        "tokens": int(rows.tokens.sum()),
+        "selection_sha256": sha256_file(path),
+    }
+
+
+def _write_kept(path: Path, rows: Rows) -> str:
+    """Every text once, sorted, so that the file depends on the set alone. Returns the digest."""
+    texts = np.unique(rows.exact, axis=0)
+    write_columns(path, {"exact": fingerprints(texts)})
+    return sha256_file(path)

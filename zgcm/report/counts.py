@@ -1,0 +1,88 @@
+"""What happened to the data: records in, kept, for review, dropped and why; quotas of mixes, and tokens."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from zgcm.config.recipe import Recipe
+from zgcm.io import read_json
+from zgcm.layout import Layout, mix_shards, read_lock, source_shards
+
+KINDS = ("in", "kept", "review", "dropped")
+
+
+def source_counts(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
+    """One row a source: name, category, shards, shards_done, state, in, kept, review, dropped, reasons."""
+    return [source_row(recipe, layout, name) for name in recipe.sources]
+
+
+def source_row(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
+    shards = source_shards(recipe, name)
+    paths = [path for shard in shards if (path := layout.cleaning_summary(name, shard)).is_file()]
+    totals: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for summary in map(read_json, paths):
+        totals.update({kind: summary[kind] for kind in KINDS})
+        reasons.update(summary["reasons"])
+    section = recipe.sources[name]
+    state = "done" if len(paths) == len(shards) else "running" if paths else "waiting"
+    return {
+        "name": name,
+        "kind": section.kind,
+        "category": section.category,
+        "stage": section.stage,
+        "shards": len(shards),
+        "shards_done": len(paths),
+        "state": state,
+        "reasons": dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
+        **{kind: totals[kind] if paths else None for kind in KINDS},
+        "assumed": lock_assumed(recipe, name),
+    }
+
+
+def lock_assumed(recipe: Recipe, name: str) -> bool:
+    """Whether the source's shard list was assumed, not published."""
+    lock = getattr(recipe.sources[name], "lock", None)
+    if lock is None:
+        return False
+    return bool(Path(lock).exists() and read_lock(Path(lock), name).get("assumed"))
+
+
+def mix_counts(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
+    """One row a mix: name, kind, quota, tokens, documents, shards, state, assumed, duplicates, sources."""
+    return [mix_row(recipe, layout, name) for name in recipe.mixes]
+
+
+def mix_row(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
+    mix = recipe.mixes[name]
+    plan = read_json(layout.plan(name)) if layout.plan(name).is_file() else None
+    dataset = read_json(layout.dataset(name)) if layout.dataset(name).is_file() else None
+    total = sum(mix.sources.values()) or 1
+    rows = []
+    for source, weight in mix.sources.items():
+        got = (plan or {}).get("sources", {}).get(source, {})
+        rows.append(
+            {
+                "name": source,
+                "share": weight / total,
+                "quota": got.get("quota_tokens"),
+                "tokens": got.get("tokens"),
+                "documents": got.get("documents"),
+                "available": got.get("available_tokens"),
+            }
+        )
+    return {
+        "name": name,
+        "kind": mix.kind,
+        "order": mix.order,
+        "quota": mix.tokens,
+        "shards": len(mix_shards(recipe, name)),
+        "state": "done" if plan else "waiting",
+        "assumed": mix.assumed,
+        "exclude": mix.exclude,
+        "tokens": sum(row["tokens"] or 0 for row in rows) if plan else None,
+        "documents": sum(row["documents"] or 0 for row in rows) if plan else None,
+        "duplicates": (plan or {}).get("duplicates"),
+        "sources": rows,
+        "dataset": dataset,
+    }

@@ -1,0 +1,69 @@
+"""Reads what a stage left behind: its run directory, losses, speed, and the facts of who ran it where."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from zgcm.errors import ZgcmError
+from zgcm.io import read_json
+from zgcm.layout import Layout
+
+
+def read_done(layout: Layout, stage: str) -> dict[str, Any] | None:
+    path = layout.done(stage)
+    return read_json(path) if path.is_file() else None
+
+
+def current_run(layout: Layout, stage: str) -> Path | None:
+    """The run directory that `done` names; before that, the one written to last."""
+    done = read_done(layout, stage)
+    if done is not None:
+        return layout.runs(stage) / done["run_id"]
+    runs = [path for path in layout.runs(stage).glob("*") if path.is_dir()]
+    return max(runs, key=last_written, default=None)
+
+
+def last_written(run: Path) -> float:
+    """Time of the last sign of work in a run directory, seconds since the epoch."""
+    names = ("loss.jsonl", "reward.jsonl", "owner.json", "stopped.json", "run.json")
+    times = [path.stat().st_mtime for name in names if (path := run / name).is_file()]
+    return max(times, default=0.0)
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a JSON Lines file that may still be growing: an unfinished last line is left for next time.
+
+    Raises ZgcmError naming file and line when any other line is not JSON. A missing file has no rows.
+    """
+    if not path.is_file():
+        return
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise ZgcmError("Not valid JSON", where=f"{path}:{number}", found=str(error)) from error
+
+
+def last_line(path: Path) -> dict[str, Any] | None:
+    """The last finished row without reading the whole file: 80,000 steps are 15 MB."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - 16384))
+        lines = stream.read().split(b"\n")[:-1]
+    if not lines:
+        return None
+    try:
+        return json.loads(lines[-1])
+    except ValueError as error:
+        raise ZgcmError("Not valid JSON", where=f"{path} (last line)", found=str(error)) from error
+
+
+def seconds(run: Path) -> float | None:
+    """Wall time of a run over all its attempts; None when it left no run.json."""
+    path = run / "run.json"
+    return read_json(path).get("seconds") if path.is_file() else None

@@ -1,0 +1,218 @@
+"""Rollout engines and learner processes as Ray actors, behind plain calls with deadlines.
+
+A lost process or a stuck collective becomes an error, which the workflow answers with the same command again
+from the last recover point; never a hang. The actors import torch and vLLM, this module does not.
+"""
+
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from zgcm.config.rl import RLStage, Sampling
+from zgcm.errors import ZgcmError
+from zgcm.rl.trajectory import Comparison, Request, Response, Trajectory
+
+START_SECONDS = 120
+"""To bring the learner's process group up, once all processes are there."""
+
+
+class EngineActor:
+    def __init__(self, policy: str, stage: RLStage, cpu: bool) -> None:
+        from zgcm.rl.rollout import Engine
+
+        self.engine = Engine(Path(policy), stage.rollout, stage.seed, cpu=cpu)
+
+    def ready(self) -> None:
+        """Answers once the constructor is through."""
+
+    def generate(self, requests: list[Request], sampling: Sampling) -> list[list[Response]]:
+        return self.engine.generate(requests, sampling)
+
+    def load(self, payload: Any, version: int) -> str:
+        return self.engine.load(payload, version)
+
+
+class LearnerActor:
+    def __init__(self, rank: int, world: int) -> None:
+        self.rank, self.world = rank, world
+
+    def address(self) -> str:
+        """host:port for the process group, on the first process's machine."""
+        import ray
+
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            return f"{ray.util.get_node_ip_address()}:{probe.getsockname()[1]}"
+
+    def build(self, address: str, policy: str, stage: RLStage) -> None:
+        import torch
+
+        from zgcm.rl.learner import Learner
+
+        torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
+        if self.world > 1:
+            torch.distributed.init_process_group(
+                "nccl" if torch.cuda.is_available() else "gloo",
+                init_method=f"tcp://{address}",
+                rank=self.rank,
+                world_size=self.world,
+            )
+        temperature = stage.rollout.sampling.temperature
+        self.learner = Learner(
+            Path(policy), stage.learner, temperature=temperature, rank=self.rank, world=self.world
+        )
+
+    def step(self, batch: list[Trajectory], step: int, total_steps: int) -> dict[str, float]:
+        return self.learner.step(batch, step, total_steps)
+
+    def compare(self, batch: list[Trajectory]) -> Comparison:
+        return self.learner.compare(batch)
+
+    def weights(self) -> tuple[Any, str]:
+        payload, digest = self.learner.weights()
+        return (payload, digest) if self.rank == 0 else (None, digest)
+
+    def save_policy(self, directory: str) -> str:
+        return self.learner.save_policy(Path(directory))
+
+    def save_state(self, directory: str) -> None:
+        self.learner.save_state(Path(directory))
+
+    def load_state(self, directory: str) -> None:
+        self.learner.load_state(Path(directory))
+
+
+class Rollouts:
+    """All engines. Which engine answers a prompt does not change the answer."""
+
+    def __init__(self, policy: Path, stage: RLStage, *, cpu: bool) -> None:
+        import ray
+
+        from zgcm.rl.environment import CPU_ENVIRONMENT, ENVIRONMENT
+
+        env = ENVIRONMENT | (CPU_ENVIRONMENT if cpu else {})
+        actor: Any = ray.remote(EngineActor)
+        gpus = 0 if cpu else stage.rollout.tensor_parallel
+        options = {"num_cpus": 0, "num_gpus": gpus, "runtime_env": {"env_vars": env}}
+        self.settings = stage.rollout
+        self.engines = [
+            actor.options(**options).remote(str(policy), stage, cpu) for _ in range(stage.rollout.engines)
+        ]
+
+    def wait_ready(self) -> None:
+        calls = [engine.ready.remote() for engine in self.engines]
+        wait(calls, self.settings.setup_timeout, "Starting the rollout engines")
+
+    def start(self, requests: Sequence[Request], sampling: Sampling) -> list[Any]:
+        """Begin to answer; `collect` returns the answers."""
+        count = len(self.engines)
+        return [
+            engine.generate.remote(list(requests[place::count]), sampling)
+            for place, engine in enumerate(self.engines)
+        ]
+
+    def collect(self, calls: list[Any]) -> list[list[Response]]:
+        """Responses of each request, in the order of the requests."""
+        parts = wait(calls, self.settings.request_timeout, "Sampling responses")
+        total = sum(map(len, parts))
+        return [parts[index % len(parts)][index // len(parts)] for index in range(total)]
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Response]]:
+        return self.collect(self.start(requests, sampling))
+
+    def load(self, payload: Any, digest: str, version: int) -> None:
+        """Give every engine new weights. Raises ZgcmError when one holds other bytes than the learner sent."""
+        calls = [engine.load.remote(payload, version) for engine in self.engines]
+        for number, found in enumerate(wait(calls, self.settings.sync_timeout, "Loading new weights")):
+            if found != digest:
+                raise ZgcmError(
+                    f"Rollout engine {number} holds other weights than the learner",
+                    where=f"version {version}",
+                    found=f"checksum {found}",
+                    expected=digest,
+                )
+
+
+class Learners:
+    """All learner processes; each gets every call, the first one's answer counts."""
+
+    def __init__(self, policy: Path, stage: RLStage, *, cpu: bool, threads: int) -> None:
+        import ray
+
+        from zgcm.rl.environment import LEARNER_ENVIRONMENT
+
+        world = stage.learner.processes
+        env = LEARNER_ENVIRONMENT | {"OMP_NUM_THREADS": str(threads)}
+        actor: Any = ray.remote(LearnerActor)
+        options = {"num_cpus": 0, "num_gpus": 0 if cpu else 1, "runtime_env": {"env_vars": env}}
+        self.stage = stage
+        self.processes = [actor.options(**options).remote(rank, world) for rank in range(world)]
+        self._policy = str(policy)
+        self._building: list[Any] = []
+
+    def build(self) -> None:
+        """Begin to load the policy; `wait_ready` waits for it."""
+        address = ""
+        if len(self.processes) > 1:
+            address = wait(self.processes[0].address.remote(), START_SECONDS, "Starting the learner")
+        self._building = [
+            process.build.remote(address, self._policy, self.stage) for process in self.processes
+        ]
+
+    def wait_ready(self) -> None:
+        wait(self._building, self.stage.rollout.setup_timeout, "Starting the learner")
+
+    def step(self, batch: Sequence[Trajectory], step: int, total_steps: int) -> dict[str, float]:
+        return self._all("step", "A learner step", list(batch), step, total_steps)
+
+    def compare(self, batch: Sequence[Trajectory]) -> Comparison:
+        return self._all("compare", "Recomputing log-probabilities", list(batch))
+
+    def weights(self) -> tuple[Any, str]:
+        """A reference to the weights, which stay in the object store, and their checksum."""
+        calls = [process.weights.options(num_returns=2).remote() for process in self.processes]
+        digests = [digest for _, digest in calls]
+        return calls[0][0], wait(digests, self.stage.rollout.sync_timeout, "Collecting the weights")[0]
+
+    def save_policy(self, directory: Path) -> str:
+        return self._all("save_policy", "Saving the policy", str(directory))
+
+    def save_state(self, directory: Path) -> None:
+        self._all("save_state", "Saving a recover point", str(directory))
+
+    def load_state(self, directory: Path) -> None:
+        self._all("load_state", "Loading a recover point", str(directory))
+
+    def _all(self, method: str, what: str, *arguments: Any) -> Any:
+        import ray
+
+        shared = [ray.put(argument) for argument in arguments]
+        calls = [getattr(process, method).remote(*shared) for process in self.processes]
+        return wait(calls, self.stage.rollout.request_timeout, what)[0]
+
+
+def wait(calls: Any, seconds: float, what: str) -> Any:
+    """Results of Ray calls. Raises ZgcmError: the actor's own, or one that says what was too late or died."""
+    import ray
+    from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError
+
+    try:
+        return ray.get(calls, timeout=seconds)
+    except GetTimeoutError as error:
+        raise ZgcmError(
+            f"{what} took too long",
+            found=f"more than {seconds:g} s",
+            hint="the same command continues from the last recover point",
+        ) from error
+    except RayTaskError as error:
+        if isinstance(error.cause, ZgcmError):
+            raise error.cause from error
+        raise ZgcmError(f"{what} failed", found=f"{type(error.cause).__name__}: {error.cause}") from error
+    except (ActorDiedError, ActorUnavailableError) as error:
+        raise ZgcmError(
+            f"{what} failed: its process died",
+            found=str(error).strip().splitlines()[0],
+            hint="logs/ray of the run says more; the same command continues from the last recover point",
+        ) from error

@@ -1,0 +1,116 @@
+"""From sampled responses to training data and to the line that a step leaves in `reward.jsonl`.
+
+Axes: P prompts (groups), N responses a prompt, B = P x N responses.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zgcm.config.rl import RLStage
+from zgcm.rl.advantages import batch_normalise, group_normalise
+from zgcm.rl.prompts import Prompt, steps_per_epoch
+from zgcm.rl.rewards.shaping import mean, shaped
+from zgcm.rl.trajectory import Response, Trajectory
+
+UPDATE_KEYS = (
+    "loss", "grad_norm", "learning_rate", "clipped_fraction", "masked_fraction", "entropy",
+    "logprob_gap_mean", "logprob_gap_max",
+)  # fmt: skip
+"""What a learner step reports; null in the line of a step that had nothing to learn from."""
+
+
+def shape(
+    raw: Sequence[Sequence[float]], groups: Sequence[Sequence[Response]], stage: RLStage
+) -> list[list[float]]:
+    """The reward of each response: raw correctness with the penalty on long right answers."""
+
+    def one(value: float, response: Response) -> float:
+        if stage.learner.mask_no_eos_with_zero and response.finish_reason != "stop":
+            return 0.0
+        return shaped(value, len(response.token_ids), stage.reward.length_penalty)
+
+    return [
+        [one(value, response) for value, response in zip(values, group, strict=True)]
+        for values, group in zip(raw, groups, strict=True)
+    ]
+
+
+def advantages_of(
+    rewards: Sequence[Sequence[float]], groups: Sequence[Sequence[Response]], stage: RLStage
+) -> np.ndarray:
+    """Advantage of each response (B): scaled, normalised within its group, then over the batch's tokens."""
+    settings = stage.learner
+    rewards_PN = (np.array(rewards, dtype=np.float64) + settings.reward_bias) * settings.reward_scaling
+    advantages_B = group_normalise(rewards_PN).ravel()
+    if settings.advantage_norm == "none":
+        return advantages_B
+    tokens_B = np.array([len(response.token_ids) for group in groups for response in group])
+    return batch_normalise(advantages_B, tokens_B)
+
+
+def trajectories(
+    prompts: Sequence[Prompt], groups: Sequence[Sequence[Response]], advantages_B: np.ndarray
+) -> list[Trajectory]:
+    """Prompts, responses and advantages side by side, group by group."""
+    values = iter(advantages_B.tolist())
+    return [
+        Trajectory(prompt.token_ids, response.token_ids, response.logprobs, next(values))
+        for prompt, group in zip(prompts, groups, strict=True)
+        for response in group
+    ]
+
+
+def step_record(
+    step: int,
+    groups: Sequence[Sequence[Response]],
+    raw: Sequence[Sequence[float]],
+    rewards: Sequence[Sequence[float]],
+    rejected: Counter[str],
+    trained: int,
+) -> dict[str, Any]:
+    """Deterministic facts of one step; the learner's are added by the caller."""
+    responses = [response for group in groups for response in group]
+    right = [
+        len(response.token_ids)
+        for group, values in zip(groups, raw, strict=True)
+        for response, value in zip(group, values, strict=True)
+        if value
+    ]
+    lengths = [len(response.token_ids) for response in responses]
+    return {
+        "step": step,
+        "policy_lag": step - 1 - min(response.version for response in responses),
+        "mean_raw_reward": mean([value for values in raw for value in values]),
+        "mean_reward": mean([value for values in rewards for value in values]),
+        "responses": len(responses),
+        "groups": len(groups),
+        "rejected": dict(sorted(rejected.items())),
+        "trained_responses": trained,
+        "mean_tokens": mean(lengths),
+        "mean_tokens_right": mean(right) if right else None,
+        "max_tokens": max(lengths),
+        "truncated": mean([response.finish_reason == "length" for response in responses]),
+    }
+
+
+def read_rewards(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "reward.jsonl").read_bytes().splitlines()]
+
+
+def policy_directory(run: Path, version: int) -> Path:
+    return run / "policies" / f"version_{version:03d}"
+
+
+def saved_versions(stage: RLStage, train_prompts: int) -> set[int]:
+    """Versions whose policy is kept as a Hugging Face directory: every so many steps and epochs, and the last."""
+    saves = stage.checkpoints
+    versions = {*range(saves.save_every_steps, stage.steps + 1, saves.save_every_steps), stage.steps}
+    if saves.save_every_epochs is not None:
+        epochs = saves.save_every_epochs * steps_per_epoch(train_prompts, stage.batch_size, stage.drop_last)
+        versions |= {*range(epochs, stage.steps + 1, epochs)}
+    return versions

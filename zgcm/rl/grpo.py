@@ -1,0 +1,258 @@
+"""The GRPO loop: sample, reward, filter, update, synchronise, record, save, evaluate.
+
+Steps are counted from 1 in files and on the screen; policy version n has seen n updates. Everything random is
+seeded by (stage seed, step, prompt), so a run that was killed and continued gives the same `reward.jsonl`.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zgcm.errors import ZgcmError
+from zgcm.rl import markers, recover
+from zgcm.rl.advantages import reject_reason
+from zgcm.rl.evaluation import evaluate, score
+from zgcm.rl.experience import (
+    UPDATE_KEYS,
+    advantages_of,
+    policy_directory,
+    saved_versions,
+    shape,
+    step_record,
+    trajectories,
+)
+from zgcm.rl.prompts import Prompt, batch_at
+from zgcm.rl.rewards.pool import VerifierPool
+from zgcm.rl.trajectory import Request, Response, Trajectory, seed_of
+from zgcm.rundir.manifest import is_complete
+
+if TYPE_CHECKING:
+    from zgcm.rl.actors import Learners, Rollouts
+    from zgcm.rl.run import Run
+
+PROBE_PROMPTS = 4
+GAP_LIMIT = {"float32": 1e-3, "bfloat16": 0.1}
+"""Largest mean |learner - rollout| log-probability of one and the same policy; measured in fp32: 1e-6."""
+
+Groups = list[list[Response]]
+
+
+class Loop:
+    """The state of a running stage."""
+
+    def __init__(
+        self,
+        run: "Run",
+        learners: "Learners",
+        rollouts: "Rollouts",
+        pool: VerifierPool,
+        say: Callable[[str], None],
+    ) -> None:
+        self.run_, self.stage = run, run.stage
+        self.learners, self.rollouts, self.pool, self.say = learners, rollouts, pool, say
+        self.seconds: Counter[str] = Counter()
+        self.version = 0
+        self.pending: Groups | None = None
+        """Responses for the next step, where rollouts may be one update behind."""
+
+    def run(self) -> None:
+        """From the last recover point (or from the start) to the last step, all evaluations and the policy."""
+        self._resume()
+        self._gate()
+        self._finish_version(resumed=self.version > 0)
+        while self.version < self.stage.steps:
+            self._step()
+            self._finish_version(resumed=False)
+
+    def _finish_version(self, *, resumed: bool) -> None:
+        """What a policy version leaves behind, unless it already did."""
+        self._save_policy_if_due()
+        self._evaluate_if_due(resumed=resumed)
+
+    # --- before the first step --------------------------------------------------------------------------
+    def _resume(self) -> None:
+        run = self.run_.directory
+        point = recover.newest(run)
+        if point is not None:
+            self.version, self.pending = recover.load(point)
+            self.learners.load_state(point / "learner")
+            self.say(f"{self.run_.name} continues after step {self.version}/{self.stage.steps}")
+        for name in ("reward.jsonl", "speed.jsonl"):
+            recover.cut_back(run / name, self.version)
+
+    def _gate(self) -> None:
+        """Prove, before anything is evaluated or trained, that the engines sample from the learner's weights."""
+        begun = time.monotonic()
+        with self._timed("gate"):
+            digest = self._synchronise()
+            prompts = self.run_.train[:PROBE_PROMPTS]
+            groups = self._sample(prompts, "gate", 0)
+            probe = trajectories(prompts, groups, np.zeros(sum(map(len, groups))))
+            gap = self.learners.compare(probe).gap_mean
+        self._check_gap(gap)
+        markers.write_gate(
+            self.run_.directory,
+            self.version,
+            transport=self.stage.learner.weight_transfer,
+            weights_checksum=digest,
+            logprob_gap_mean=gap,
+            elapsed_seconds=time.monotonic() - begun,
+        )
+
+    # --- one step ---------------------------------------------------------------------------------------
+    def _step(self) -> None:
+        stage, step = self.stage, self.version
+        begun = dict(self.seconds)
+        prompts = self._prompts_of(step)
+        groups = self.pending
+        if groups is None:
+            with self._timed("rollout"):
+                groups = self._sample(prompts, "train", step)
+        ahead = None
+        if stage.rollout.max_head_offpolicyness > 0 and step + 1 < stage.steps:
+            following = self._prompts_of(step + 1)
+            ahead = self.rollouts.start(self._requests(following, "train", step + 1), stage.rollout.sampling)
+        with self._timed("reward"):
+            limit = stage.rollout.sampling.max_new_tokens
+            raw = score(self.run_, self.pool, prompts, groups, limit)
+        rewards = shape(raw, groups, stage)
+        kept, rejected = self._filter(prompts, groups, rewards)
+        update: dict[str, Any] = dict.fromkeys(UPDATE_KEYS)
+        batch: list[Trajectory] = []
+        if kept:
+            advantages = advantages_of([rewards[i] for i in kept], [groups[i] for i in kept], stage)
+            batch = trajectories([prompts[i] for i in kept], [groups[i] for i in kept], advantages)
+            with self._timed("learner"):
+                update |= self.learners.step(batch, step, stage.steps)
+            if stage.rollout.max_head_offpolicyness == 0:
+                self._check_gap(update["logprob_gap_mean"])
+        if ahead is not None:
+            with self._timed("rollout"):
+                self.pending = self.rollouts.collect(ahead)
+        else:
+            self.pending = None
+        self.version = step + 1
+        with self._timed("sync"):
+            self._synchronise()
+        record = step_record(self.version, groups, raw, rewards, rejected, len(batch)) | update
+        self._record(record, begun)
+
+    def _record(self, record: dict[str, Any], begun: dict[str, float]) -> None:
+        run, stage = self.run_.directory, self.stage
+        self.run_.check_owner()
+        recover.append(run / "reward.jsonl", record)
+        if self.version % stage.checkpoints.recover_every_steps == 0 or self.version == stage.steps:
+            with self._timed("recover"):
+                recover.save(
+                    run, self.version, self.learners.save_state, self.pending, stage.checkpoints.keep_recent
+                )
+        spent = {part: round(total - begun.get(part, 0.0), 3) for part, total in self.seconds.items()}
+        spent = {part: seconds for part, seconds in spent.items() if seconds}
+        recover.append(run / "speed.jsonl", {"step": self.version, "seconds": spent})
+        rejected = sum(record["rejected"].values())
+        gap = record["logprob_gap_mean"]
+        self.say(
+            f"{self.run_.name} {self.version}/{stage.steps} reward {record['mean_raw_reward']:.3f} "
+            f"tokens {record['mean_tokens']:.1f} groups left out {rejected}/{record['groups']} "
+            f"logprob gap {'-' if gap is None else f'{gap:.1e}'} {sum(spent.values()):.1f} s"
+        )
+
+    def _filter(
+        self, prompts: Sequence[Prompt], groups: Groups, rewards: Sequence[Sequence[float]]
+    ) -> tuple[list[int], Counter[str]]:
+        kept, rejected = [], Counter[str]()
+        for index, (prompt, group) in enumerate(zip(prompts, groups, strict=True)):
+            reason = reject_reason(
+                rewards[index],
+                [len(prompt.token_ids) + len(response.token_ids) for response in group],
+                group_size=self.stage.rollout.sampling.n_samples,
+                max_tokens=self.stage.learner.max_tokens_per_microbatch,
+            )
+            if reason is None:
+                kept.append(index)
+            else:
+                rejected[reason] += 1
+        return kept, rejected
+
+    # --- rollouts ---------------------------------------------------------------------------------------
+    def _prompts_of(self, step: int) -> list[Prompt]:
+        stage, train = self.stage, self.run_.train
+        places = batch_at(
+            len(train),
+            step,
+            batch_size=stage.batch_size,
+            seed=stage.seed,
+            shuffle=stage.shuffle,
+            drop_last=stage.drop_last,
+        )
+        return [train[place] for place in places]
+
+    def _requests(self, prompts: Sequence[Prompt], purpose: str, step: int) -> list[Request]:
+        return [
+            Request(prompt.token_ids, seed_of(self.stage.seed, purpose, step, index))
+            for index, prompt in enumerate(prompts)
+        ]
+
+    def _sample(self, prompts: Sequence[Prompt], purpose: str, step: int) -> Groups:
+        return self.rollouts.generate(self._requests(prompts, purpose, step), self.stage.rollout.sampling)
+
+    def _synchronise(self) -> str:
+        """Learner's weights into every engine, checksums compared. Returns the checksum."""
+        payload, digest = self.learners.weights()
+        self.rollouts.load(payload, digest, self.version)
+        return digest
+
+    def _check_gap(self, gap: float) -> None:
+        limit = GAP_LIMIT[self.stage.rollout.dtype]
+        if not gap <= limit:
+            raise ZgcmError(
+                "Learner and rollout engine disagree about the same policy",
+                where=f"version {self.version}",
+                found=f"mean log-probability gap {gap:.3g}",
+                expected=f"at most {limit:g} in {self.stage.rollout.dtype}",
+                hint="compare the two model implementations; training on would collapse silently",
+            )
+
+    # --- evaluations and policies -------------------------------------------------------------------------
+    def _evaluate_if_due(self, *, resumed: bool) -> None:
+        stage, run = self.stage, self.run_
+        if self.version not in markers.versions(stage.steps, stage.evaluation.every_steps):
+            return
+        marker = markers.read_marker(run.directory, self.version)
+        if marker is None:
+            with self._timed("evaluation"):
+                stats = evaluate(run, self.rollouts, self.pool)
+            run.check_owner()
+            marker = markers.write_marker(
+                run.directory,
+                self.version,
+                phase=markers.phase(self.version, stage.steps, resumed=resumed),
+                samples_per_row=stage.evaluation.sampling.n_samples,
+                stats=stats,
+            )
+        stats = marker["stats"]
+        self.say(
+            f"{run.name} evaluation of version {self.version}: {stats[markers.RAW_REWARD]:.3f} of "
+            f"{stats[markers.COMPLETIONS]} completions right "
+            f"(standard error {stats['eval/raw_correct_standard_error']:.3f})"
+        )
+
+    def _save_policy_if_due(self) -> None:
+        if self.version not in saved_versions(self.stage, len(self.run_.train)):
+            return
+        directory = policy_directory(self.run_.directory, self.version)
+        if is_complete(directory):
+            return
+        self.run_.check_owner()
+        with self._timed("policy"):
+            self.learners.save_policy(directory)
+
+    @contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        begun = time.monotonic()
+        yield
+        self.seconds[part] += time.monotonic() - begun

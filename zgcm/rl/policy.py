@@ -1,0 +1,111 @@
+"""The policy as a torch module: load it, shard it, build its optimizers, save it as a Hugging Face directory."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from zgcm.config.rl import Learner as Settings
+from zgcm.errors import ZgcmError
+from zgcm.io import write_json
+from zgcm.rundir.manifest import NAME as MANIFEST
+from zgcm.rundir.manifest import is_complete, write_manifest
+
+MUON_MOMENTUM = 0.95
+
+
+def load_policy(directory: Path, settings: Settings, device: torch.device) -> nn.Module:
+    """Weights in fp32 (the optimizer's precision); the forward pass runs in `settings.dtype`."""
+    from transformers import AutoModelForCausalLM
+
+    from zgcm.model.plugin import register_transformers
+
+    register_transformers()
+    model = AutoModelForCausalLM.from_pretrained(
+        directory, dtype=torch.float32, attn_implementation=settings.attention
+    ).to(device)
+    if settings.gradient_checkpointing and device.type == "cuda":
+        model.gradient_checkpointing_enable()
+    # dropout, where a model has any, would make the recomputed log-probabilities differ from the rollout's
+    return model.eval() if settings.disable_dropout else model.train()
+
+
+def shard(model: nn.Module, dtype: torch.dtype) -> None:
+    """FSDP2: each layer, the vocabulary projection and the rest are gathered only while they compute."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    precision = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+    for layer in model.model.layers:  # type: ignore[union-attr]
+        fully_shard(layer, mp_policy=precision)
+    fully_shard(model.lm_head, mp_policy=precision)  # type: ignore[arg-type]
+    fully_shard(model, mp_policy=precision)
+
+
+def build_optimizers(model: nn.Module, settings: Settings, *, sharded: bool) -> list[torch.optim.Optimizer]:
+    """AdamW on everything; or Muon on the layers' matrices (update scaled to AdamW's size) and AdamW on the rest."""
+    named = dict(model.named_parameters())
+    matrices = [
+        parameter
+        for name, parameter in named.items()
+        if settings.optimizer == "muon" and parameter.ndim == 2 and ".layers." in name
+    ]
+    if matrices and sharded:
+        raise ZgcmError(
+            "Muon needs whole matrices, and several learner processes shard them",
+            where="learner.processes",
+            hint="use learner.optimizer adam, or one process",
+        )
+    chosen = {id(parameter) for parameter in matrices}
+    adam = torch.optim.AdamW(
+        [parameter for parameter in named.values() if id(parameter) not in chosen],
+        lr=settings.lr,
+        betas=(settings.beta1, settings.beta2),
+        eps=settings.eps,
+        weight_decay=settings.weight_decay,
+    )
+    if not matrices:
+        return [adam]
+    muon = torch.optim.Muon(
+        matrices,
+        lr=settings.lr,
+        momentum=MUON_MOMENTUM,
+        weight_decay=settings.weight_decay,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    return [adam, muon]
+
+
+def save_policy(directory: Path, state: Mapping[str, Tensor], like: Path, dtype: str) -> str:
+    """A Hugging Face directory with the weights of `state` and everything else as in `like`; the manifest last.
+
+    Returns the manifest's digest. `state` has the published tensor names. Files keep the names and the division
+    that `like` has.
+    """
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    if is_complete(directory):
+        (directory / MANIFEST).unlink()
+    directory.mkdir(parents=True, exist_ok=True)
+    missing = set(state)
+    for source in sorted(like.iterdir()):
+        if source.name == MANIFEST or source.name.startswith(".") or source.is_dir():
+            continue
+        if source.suffix != ".safetensors":
+            shutil.copyfile(source, directory / source.name)
+            continue
+        with safe_open(source, framework="pt") as file:
+            names = sorted(file.keys())
+        tensors = {name: state[name].to(getattr(torch, dtype)).contiguous() for name in names}
+        save_file(tensors, directory / source.name, metadata={"format": "pt"})
+        missing -= set(names)
+    if missing:
+        raise ZgcmError("The policy has tensors that its origin lacks", where=str(like), found=min(missing))
+    config = json.loads((directory / "config.json").read_bytes())
+    config["dtype"] = dtype
+    config.pop("torch_dtype", None)
+    write_json(directory / "config.json", config)
+    return write_manifest(directory)

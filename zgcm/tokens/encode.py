@@ -1,0 +1,83 @@
+"""Pieces of text to token ids, many documents at a time, with gigatoken.
+
+The encoder knows no added tokens: `<|endoftext|>` written in a document becomes the tokens of its characters,
+never the end-of-document token. Special tokens come only from pieces that are ids already.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zgcm.tokens.chat import Piece
+from zgcm.tokens.tokenizer import tokenizer_facts
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """gigatoken's backend of a tokenizer directory without its added tokens, and the directory's facts."""
+
+    backend: Any
+    directory: Path
+    vocab_size: int
+    end_id: int
+    added_tokens: dict[str, int]
+    digest: str
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch: the tokens of all documents end to end, the length of each document and of each piece."""
+
+    tokens: np.ndarray
+    lengths: np.ndarray
+    piece_lengths: np.ndarray
+
+
+def load_encoder(directory: Path) -> Encoder:
+    """Open a tokenizer directory for encoding. Raises ZgcmError when it is missing or damaged."""
+    from gigatoken.gigatoken_rs import load_hf_json
+
+    facts = tokenizer_facts(directory)
+    backend = load_hf_json(json.dumps(without_added_tokens(directory)))
+    names = ("vocab_size", "end_id", "added_tokens", "digest")
+    return Encoder(backend, directory, **{name: facts[name] for name in names})
+
+
+def without_added_tokens(directory: Path) -> dict[str, Any]:
+    """tokenizer.json as plain data with no added tokens, so that text can never become one."""
+    tokenizer = json.loads((directory / "tokenizer.json").read_bytes())
+    return {**tokenizer, "added_tokens": [], "post_processor": None}
+
+
+def encode(encoder: Encoder, documents: Sequence[Sequence[Piece]]) -> Encoded:
+    """Encode documents given as pieces: text (str) is tokenized on its own, an int stands for itself.
+
+    Tokens are uint32. Raises UnicodeEncodeError for text that is not valid Unicode.
+    """
+    pieces = [piece for document in documents for piece in document]
+    texts = [piece for piece in pieces if isinstance(piece, str)]
+    is_text = np.fromiter((isinstance(piece, str) for piece in pieces), bool, len(pieces))
+    text_tokens, text_lengths = _encode_texts(encoder, texts)
+    piece_lengths = np.ones(len(pieces), np.int64)
+    piece_lengths[is_text] = text_lengths
+    ends = np.cumsum(piece_lengths)
+    tokens = np.empty(int(ends[-1]) if len(ends) else 0, np.uint32)
+    from_text = np.ones(len(tokens), bool)
+    from_text[ends[~is_text] - 1] = False
+    tokens[from_text] = text_tokens
+    tokens[~from_text] = [piece for piece in pieces if not isinstance(piece, str)]
+    counts = np.fromiter(map(len, documents), np.int64, len(documents))
+    document_ends = np.concatenate([[0], ends])[np.cumsum(counts)]
+    return Encoded(tokens, np.diff(document_ends, prepend=0), piece_lengths)
+
+
+def _encode_texts(encoder: Encoder, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    if not texts:
+        return np.empty(0, np.uint32), np.empty(0, np.int64)
+    layout = encoder.backend.encode_batch(texts, parallel=True).layout
+    offsets = np.asarray(layout.offsets.data)
+    return np.asarray(layout.content.data)[offsets[0] : offsets[-1]], np.diff(offsets)

@@ -1,0 +1,64 @@
+"""What only reading a document's text can tell, kept beside the index so that no later step reads it again.
+
+`tokens/{source}/{shard}.documents.parquet`, one row a document: `complexity` (float32, NaN where it has no
+meaning) and `learned` (the token ranges of assistant turns: start, end, start, end, ...).
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from zgcm.io import atomic_open
+from zgcm.tokens.columns import lists, numbers, read_columns
+
+SCHEMA = pa.schema(
+    [
+        pa.field("complexity", pa.float32(), nullable=False),
+        pa.field("learned", pa.list_(pa.field("item", pa.int32(), nullable=False)), nullable=False),
+    ]
+)
+
+
+class FactsWriter:
+    """Streams facts into a parquet file; counts what the index report states."""
+
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer = writer
+        self.learned_tokens = 0
+        self.without_loss = 0
+
+    def append(self, complexities: list[float], learned: list[list[int]], without_loss: int) -> None:
+        marks = np.array([mark for spans in learned for mark in spans], np.int32)
+        lengths = np.fromiter(map(len, learned), np.int32, len(learned))
+        columns = [numbers(np.array(complexities, np.float32)), lists(marks, lengths)]
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
+        self.learned_tokens += sum(sum(marks[1::2]) - sum(marks[::2]) for marks in learned)
+        self.without_loss += without_loss
+
+
+@contextlib.contextmanager
+def write_facts(path: Path) -> Iterator[FactsWriter]:
+    """Write a facts file atomically."""
+    with atomic_open(path) as stream, pq.ParquetWriter(stream, SCHEMA, compression="zstd") as writer:
+        yield FactsWriter(writer)
+
+
+def read_complexities(path: Path) -> np.ndarray:
+    """float32, one per document."""
+    return _column(path, "complexity").to_numpy()
+
+
+def read_learned(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """All marks end to end (int32) and where each document's begin and end (int32, documents + 1)."""
+    column = _column(path, "learned").combine_chunks()
+    if not len(column):
+        return np.empty(0, np.int32), np.zeros(1, np.int32)
+    return column.flatten().to_numpy(), column.offsets.to_numpy()
+
+
+def _column(path: Path, name: str) -> pa.ChunkedArray:
+    return read_columns(path, [name], made_by="zgcm index SOURCE SHARD")[name]

@@ -1,0 +1,79 @@
+"""An output shard of a mix: token spans of its selected documents copied in order. `zgcm gather`
+
+Nothing is tokenized a second time; a document of the output is, byte for byte, a document of an index.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from zgcm.errors import ZgcmError
+from zgcm.io import read_json, write_json
+from zgcm.layout import Layout
+from zgcm.tokens.indexed import Indexed, open_indexed, token_dtype, write_indexed
+
+BATCH = 1 << 14
+"""Documents copied at a time."""
+OPEN_INDEXES = 200
+"""Source shards mapped at once; each holds two files open, and systems allow 1,024."""
+
+Reference = tuple[str, str, int]
+"""Source, shard, row of a document."""
+
+
+def gather_shard(layout: Layout, mix: str, shard: str) -> dict[str, Any]:
+    """Write `{shard}_text_document.bin/.idx` and its manifest `{shard}.json`; returns the manifest.
+
+    Raises ZgcmError when a selection or an index is missing or a selected row does not exist.
+    """
+    tokenizer = read_json(layout.tokenizer / "manifest.json")
+    path = layout.selection(mix, shard)
+    manifest = layout.mix(mix) / f"{shard}.json"
+    manifest.unlink(missing_ok=True)
+    read = open_indexes(layout)
+    with write_indexed(layout.mix_prefix(mix, shard), token_dtype(tokenizer["vocab_size"])) as (
+        writer,
+        written,
+    ):
+        for batch in selected(path):
+            documents = [take(read, reference, path) for reference in batch]
+            writer.append(np.concatenate(documents), np.array([len(d) for d in documents], np.int64))
+    facts = {**asdict(written), "mix": mix, "shard": shard, "tokenizer": tokenizer["digest"]}
+    write_json(manifest, facts)
+    return facts
+
+
+def selected(path: Path) -> Iterator[list[Reference]]:
+    """References of a selection in order, some at a time."""
+    if not path.exists():
+        raise ZgcmError("A selection is missing", where=str(path), hint="make it with: zgcm mix MIX")
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(BATCH, columns=["source", "shard", "row"]):
+            yield list(zip(*(batch[name].to_pylist() for name in ("source", "shard", "row")), strict=True))
+
+
+def open_indexes(layout: Layout) -> Any:
+    """A function (source, shard) -> Indexed that keeps the most recently used ones mapped."""
+
+    @lru_cache(OPEN_INDEXES)
+    def read(source: str, shard: str) -> Indexed:
+        return open_indexed(layout.index_prefix(source, shard))
+
+    return read
+
+
+def take(read: Any, reference: Reference, selection: Path) -> np.ndarray:
+    """Tokens of one selected document."""
+    source, shard, row = reference
+    indexed = read(source, shard)
+    if row >= len(indexed):
+        raise ZgcmError(
+            "A selected document does not exist", where=str(selection), found=f"{source}/{shard} row {row}",
+            expected=f"rows below {len(indexed)}", hint="plan the mix again: zgcm mix MIX",
+        )  # fmt: skip
+    return indexed.document(row)
