@@ -84,16 +84,21 @@ def of_mix(mix, path):
     return of_shards(RECIPE.mixes[mix].sources, path)
 
 
-def mix_cleaned(wildcards):
-    return of_mix(wildcards.mix, LAYOUT.cleaned)
+def of_the_mix(path):
+    """The same for the job's mix, as an input function."""
+
+    def of_job(wildcards):
+        return of_mix(wildcards.mix, path)
+
+    return of_job
 
 
-def mix_fingerprints(wildcards):
-    return of_mix(wildcards.mix, LAYOUT.fingerprints)
+def index_bin(source, shard):
+    return f"{LAYOUT.index_prefix(source, shard)}.bin"
 
 
-def mix_tokens(mix):
-    return [f"{prefix}.{suffix}" for prefix in of_mix(mix, LAYOUT.index_prefix) for suffix in ("bin", "idx")]
+def index_idx(source, shard):
+    return f"{LAYOUT.index_prefix(source, shard)}.idx"
 
 
 def kept_by_earlier_mixes(wildcards):

@@ -35,6 +35,7 @@ rule index:
     output:
         bin="results/tokens/{source}/{shard}_text_document.bin",
         idx="results/tokens/{source}/{shard}_text_document.idx",
+        facts="results/tokens/{source}/{shard}.documents.parquet",
         report="results/tokens/{source}/{shard}.index.json",
     log:
         "results/logs/index/{source}/{shard}.log",
@@ -57,7 +58,9 @@ rule index:
 
 rule dedup:
     input:
-        fingerprints=mix_fingerprints,
+        fingerprints=of_the_mix(LAYOUT.fingerprints),
+        summaries=of_the_mix(LAYOUT.cleaning_summary),
+        records=of_the_mix(LAYOUT.cleaned),
         earlier=kept_by_earlier_mixes,
     output:
         "results/mixes/{mix}/duplicates.parquet",
@@ -89,9 +92,11 @@ for mix in RECIPE.mixes:
             f"mix_{mix}"
         input:
             duplicates=f"results/mixes/{mix}/duplicates.parquet",
-            records=of_mix(mix, LAYOUT.cleaned),
             fingerprints=of_mix(mix, LAYOUT.fingerprints),
-            tokens=mix_tokens(mix),
+            facts=of_mix(mix, LAYOUT.index_facts),
+            reports=of_mix(mix, LAYOUT.index_report),
+            tokens=of_mix(mix, index_bin),
+            indexes=of_mix(mix, index_idx),
         output:
             selections(mix),
             plan=f"results/mixes/{mix}/plan.json",
@@ -153,8 +158,9 @@ rule pack:
     input:
         plan="results/mixes/{mix}/plan.json",
         selection="results/mixes/{mix}/selection/{shard}.parquet",
-        records=mix_cleaned,
-        tokenizer="results/tokenizer/manifest.json",
+        tokens=of_the_mix(index_bin),
+        indexes=of_the_mix(index_idx),
+        facts=of_the_mix(LAYOUT.index_facts),
     output:
         expand("results/mixes/{{mix}}/{{shard}}_{part}", part=PACKED_PARTS),
         manifest="results/mixes/{mix}/{shard}.json",

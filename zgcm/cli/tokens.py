@@ -26,7 +26,9 @@ OutputShardArgument = Annotated[str, typer.Argument(help="The mix's output shard
 
 @app.command()
 def tokenizer(
-    recipe: RecipeOption = DEFAULT_RECIPE, results: ResultsOption = DEFAULT_RESULTS, as_json: JsonOption = False
+    recipe: RecipeOption = DEFAULT_RECIPE,
+    results: ResultsOption = DEFAULT_RESULTS,
+    as_json: JsonOption = False,
 ) -> None:
     """Train the recipe's tokenizer on cleaned text, or import it from a directory."""
     from zgcm.tokens.tokenizer import make_tokenizer
@@ -59,8 +61,8 @@ def index(
     _say(
         report,
         as_json,
-        f"{source}/{shard}: {report['documents']:,} documents, {report['tokens']:,} tokens ({report['dtype']}); "
-        f"{report['parity']['documents']} documents equal to tokenizers'",
+        f"{source}/{shard}: {report['documents']:,} documents, {report['tokens']:,} tokens "
+        f"({report['dtype']}); tokenizers agrees on {report['parity']['documents']:,} documents",
     )
 
 
@@ -133,7 +135,8 @@ def pack(
         facts,
         as_json,
         f"{mix}/{shard}: {facts['conversations']:,} conversations in {facts['sequences']:,} sequences of "
-        f"{facts['sequence_length']:,}, {facts['padding_fraction']:.1%} padding; {facts['too_long']:,} too long",
+        f"{facts['sequence_length']:,}, {facts['padding_fraction']:.1%} padding; left out: "
+        f"{facts['too_long']:,} too long, {facts['without_loss']:,} with nothing to learn",
     )
 
 

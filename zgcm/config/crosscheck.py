@@ -168,13 +168,13 @@ def _rl(recipe: "Recipe", at: str, stage: RLStage) -> Iterator[str]:
     longest = stage.max_prompt_tokens + sampling.max_new_tokens
     if longest > stage.learner.max_tokens_per_microbatch:
         yield (
-            f"{at}.learner.max_tokens_per_microbatch: {stage.learner.max_tokens_per_microbatch} cannot hold the "
-            f"longest trajectory, {stage.max_prompt_tokens} prompt + {sampling.max_new_tokens} new tokens"
+            f"{at}.learner.max_tokens_per_microbatch: {stage.learner.max_tokens_per_microbatch} cannot hold "
+            f"the longest trajectory, {stage.max_prompt_tokens} prompt + {sampling.max_new_tokens} new tokens"
         )
     if isinstance(start, TrainStage) and rollout.max_model_len > start.seq_length:
         yield (
-            f"{at}.rollout.max_model_len: {rollout.max_model_len} is longer than {stage.init} was trained for "
-            f"(seq_length {start.seq_length})"
+            f"{at}.rollout.max_model_len: {rollout.max_model_len} is longer than {stage.init} was trained "
+            f"for (seq_length {start.seq_length})"
         )
     for key, wanted in (("rollout", sampling), ("evaluation", stage.evaluation.sampling)):
         if wanted.max_tokens > rollout.max_model_len:

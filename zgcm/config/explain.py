@@ -86,7 +86,8 @@ def _elsewhere(key: str, path: str) -> str:
         return ""
     here = path.split(".")
     filled = [_fill(candidate.split("."), here) for candidate in candidates]
-    return ".".join(max(filled, key=lambda parts: _shared(parts, here)))
+    shared = [_shared(parts, here) for parts in filled]
+    return ".".join(filled[shared.index(max(shared))])
 
 
 def _fill(parts: list[str], here: list[str]) -> list[str]:

@@ -88,7 +88,7 @@ def _at(path: Path, mark: Any) -> str:
 
 
 def _kind(node: yaml.Node) -> str:
-    return {"sequence": "a list", "scalar": "a single value"}.get(node.id, node.id)
+    return "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
 
 
 def _refuse_odd_nodes(path: Path, node: yaml.Node, above: tuple[int, ...]) -> None:

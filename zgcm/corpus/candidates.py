@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
 from zgcm.layout import Layout, source_shards
+from zgcm.tokens.columns import read_columns
 from zgcm.tokens.facts import read_complexities
 from zgcm.tokens.indexed import read_lengths
 
@@ -66,10 +66,7 @@ def load_candidates(
     Raises ZgcmError when an artifact is missing, or index and fingerprints have different numbers of rows.
     """
     section = recipe.mixes[mix]
-    duplicates = pq.read_table(
-        layout.duplicates(mix), columns=["shard", "row", "reason"], filters=[("source", "=", source)]
-    )
-    removed = {item["values"]: item["counts"] for item in pc.value_counts(duplicates["reason"]).to_pylist()}
+    left_out, removed = _left_out(layout.duplicates(mix), source)
     parts, digests = [], {}
     for number, shard in enumerate(source_shards(recipe, source)):
         digests[shard] = _index_digest(layout, source, shard)
@@ -77,7 +74,7 @@ def load_candidates(
         rows.shard[:] = number
         rows.source[:] = list(section.sources).index(source)
         left_in = np.ones(len(rows), bool)
-        left_in[duplicates.filter(pc.equal(duplicates["shard"], shard))["row"].to_numpy()] = False
+        left_in[left_out.get(shard, [])] = False
         short = rows.tokens < section.min_document_tokens
         longer = rows.tokens > (section.max_document_tokens or np.iinfo(np.int64).max)
         for reason, mask in (("min_document_tokens", short), ("max_document_tokens", longer)):
@@ -89,11 +86,24 @@ def load_candidates(
 
 def read_fingerprints(path: Path) -> np.ndarray:
     """uint8 (N, 16)."""
-    if not path.exists():
-        raise ZgcmError("Fingerprints are missing", where=str(path), hint="run: zgcm fingerprint")
-    column = pq.read_table(path, columns=["exact"])["exact"].combine_chunks()
+    column = read_columns(path, ["exact"], made_by="zgcm fingerprint SOURCE SHARD")["exact"].combine_chunks()
     data = np.frombuffer(column.buffers()[1] or b"", np.uint8)
     return data.reshape(-1, 16)[column.offset : column.offset + len(column)]
+
+
+def _left_out(path: Path, source: str) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Rows of a source that dedup takes out, by shard, and how many by reason."""
+    table = read_columns(path, ["source", "shard", "row", "reason"], made_by="zgcm dedup MIX")
+    mine = np.flatnonzero(_strings(table["source"]) == source)
+    shards, rows = _strings(table["shard"])[mine], table["row"].to_numpy()[mine]
+    reasons, counts = np.unique(_strings(table["reason"])[mine], return_counts=True)
+    by_shard = {str(shard): rows[shards == shard] for shard in np.unique(shards)}
+    return by_shard, dict(zip(map(str, reasons), map(int, counts), strict=True))
+
+
+def _strings(column: pa.ChunkedArray) -> np.ndarray:
+    """Strings as a numpy array."""
+    return np.array(column.to_pylist(), "U")
 
 
 def _index_digest(layout: Layout, source: str, shard: str) -> str:

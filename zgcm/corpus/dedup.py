@@ -3,8 +3,8 @@
 Three reasons, the first that applies: `decision:review` (the source does not include that decision),
 `in_mix:NAME` (an excluded earlier mix uses the same text), `exact_duplicate` (another row of this mix has the
 same normalised text and survives). Of equal texts the survivor is the one of the source that the mix names
-first, then the higher quality, the longer text, the smaller source_id. How the rows are spread over shards, and
-the order of jobs, decide nothing. Rows come and go by fingerprints, joined by duckdb, which spills to disk.
+first, then the higher quality, the longer text, the smaller source_id. How the rows are spread over shards,
+and the order of jobs, decide nothing. duckdb joins the fingerprints and spills to disk.
 """
 
 import contextlib
@@ -82,7 +82,8 @@ def deduplicate(recipe: Recipe, layout: Layout, mix: str) -> dict[str, int]:
     section = recipe.mixes[mix]
     places = [
         (str(layout.fingerprints(source, shard)), order, source, shard)
-        for order, source in enumerate(section.sources)
+        for order, (source, weight) in enumerate(section.sources.items())
+        if weight > 0
         for shard in source_shards(recipe, source)
     ]
     kept = [(str(layout.kept(other)), order, other) for order, other in enumerate(section.exclude)]
@@ -109,7 +110,8 @@ def deduplicate(recipe: Recipe, layout: Layout, mix: str) -> dict[str, int]:
         else:
             database.execute("CREATE TABLE known(exact BLOB, mix VARCHAR)")
         database.execute(_JUDGE, {"files": [path for path, *_ in places]})
-        for batch in database.execute(_DUPLICATES).to_arrow_reader(ROWS):
+        batches: pa.RecordBatchReader = database.sql(_DUPLICATES).to_arrow_reader(ROWS)
+        for batch in batches:
             counts.update(batch["reason"].to_pylist())
             writer.write_batch(batch.cast(SCHEMA))
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -4,8 +4,8 @@
     mixes/{mix}/kept.fingerprints           texts used; later mixes exclude them
     mixes/{mix}/plan.json                   quotas, counts and digests; written last
 
-Quotas are tokens of the training tokenizer, shared out exactly by weight. Documents are never cut, so a source
-gives the fewest documents that reach its quota: less than one document too much.
+Quotas are tokens of the training tokenizer, shared out exactly by weight. Documents are never cut, so a
+source gives the fewest documents that reach its quota: less than one document too much.
 """
 
 from dataclasses import replace
@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from zgcm.config.corpus import Mix
 from zgcm.config.recipe import Recipe
 from zgcm.corpus.candidates import Rows, concatenate, load_candidates
-from zgcm.corpus.orders import order_mix, outliers, ranked
+from zgcm.corpus.placement import order_mix, outliers, ranked
 from zgcm.corpus.stable import allocate_mix_quotas
 from zgcm.errors import ZgcmError
-from zgcm.io import atomic_open, read_json, sha256_file, write_json
+from zgcm.io import read_json, sha256_file, write_json
 from zgcm.layout import Layout, mix_shards, shard_name
+from zgcm.tokens.columns import fingerprints, names, numbers, write_columns
 
 UNORDERED_CATEGORIES = ("code", "math")
 """Spread evenly through a curriculum; their lexical complexity says nothing about difficulty."""
@@ -53,11 +52,12 @@ def plan_mix(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
         if quotas[source]
     ]
     rows, shards = order_mix(concatenate(picked), section, seed, general)
-    names = mix_shards(recipe, mix)
-    _refuse_empty(mix, names, shards)
-    outputs = {
-        name: _write_selection(layout.selection(mix, name), rows.take(shards == number), list(section.sources))
-        for number, name in enumerate(names)
+    outputs = mix_shards(recipe, mix)
+    _refuse_empty(mix, outputs, shards)
+    listed = list(section.sources)
+    written = {
+        shard: _write_selection(layout.selection(mix, shard), rows.take(shards == number), listed)
+        for number, shard in enumerate(outputs)
     }
     plan = {
         "mix": mix,
@@ -72,14 +72,14 @@ def plan_mix(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
             source: {
                 "weight": section.sources[source],
                 "quota_tokens": quotas[source],
-                **_counts(rows, list(section.sources).index(source)),
+                **_counts(rows, listed.index(source)),
                 "available_documents": len(candidates[source]),
                 "available_tokens": int(candidates[source].tokens.sum()),
                 **facts[source],
             }
             for source in sources
         },
-        "shards": outputs,
+        "shards": written,
         "kept_sha256": _write_kept(layout.kept(mix), rows),
         "duplicates_sha256": sha256_file(layout.duplicates(mix)),
         "tokenizer": read_json(layout.tokenizer / "manifest.json")["digest"],
@@ -145,12 +145,12 @@ def _remove_outliers(
         candidates[source] = candidates[source].take(~mine)
 
 
-def _refuse_empty(mix: str, names: list[str], shards: np.ndarray) -> None:
-    empty = [name for number, name in enumerate(names) if not (shards == number).any()]
+def _refuse_empty(mix: str, outputs: list[str], shards: np.ndarray) -> None:
+    empty = [shard for number, shard in enumerate(outputs) if not (shards == number).any()]
     if empty:
         raise ZgcmError(
             "An output shard would hold no document", where=f"mixes.{mix}.shards",
-            found=f"{len(shards):,} documents for {len(names):,} shards, none for {', '.join(empty[:5])}",
+            found=f"{len(shards):,} documents for {len(outputs):,} shards, none for {', '.join(empty[:5])}",
             hint="use fewer shards",
         )  # fmt: skip
 
@@ -166,12 +166,14 @@ def _counts(rows: Rows, source: int) -> dict[str, int]:
 
 def _write_selection(path: Path, rows: Rows, sources: list[str]) -> dict[str, Any]:
     """Returns what the plan says about an output shard."""
-    names = pa.array(sources).take(pa.array(rows.source))
-    numbers, places = np.unique(rows.shard, return_inverse=True)
-    shards = pa.array([shard_name(int(number)) for number in numbers]).take(pa.array(places))
-    table = pa.table({"source": names, "shard": shards, "row": pa.array(rows.row, pa.int32())})
-    with atomic_open(path) as stream:
-        pq.write_table(table, stream, compression="zstd")
+    used, places = np.unique(rows.shard, return_inverse=True)
+    shards = [shard_name(int(number)) for number in used]
+    columns = {
+        "source": names(sources, rows.source),
+        "shard": names(shards, places),
+        "row": numbers(rows.row),
+    }
+    write_columns(path, columns)
     return {
         "documents": len(rows),
         "tokens": int(rows.tokens.sum()),
@@ -181,8 +183,6 @@ def _write_selection(path: Path, rows: Rows, sources: list[str]) -> dict[str, An
 
 def _write_kept(path: Path, rows: Rows) -> str:
     """Every text once, sorted, so that the file depends on the set alone. Returns the digest."""
-    texts = np.unique(rows.exact.view("V16").ravel()).tobytes() if len(rows) else b""
-    column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(texts) // 16, [None, pa.py_buffer(texts)])
-    with atomic_open(path) as stream:
-        pq.write_table(pa.table({"exact": column}), stream, compression="zstd")
+    texts = np.unique(rows.exact, axis=0)
+    write_columns(path, {"exact": fingerprints(texts)})
     return sha256_file(path)

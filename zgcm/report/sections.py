@@ -78,7 +78,7 @@ def total_time(rows: list[dict[str, Any]]) -> str:
 
 def stage_words(layout: Layout, row: dict[str, Any]) -> dict[str, str]:
     steps, planned = row["steps"], row["planned_steps"]
-    taken = f"{steps:,}" if steps is not None else "–"
+    taken = f"{steps or 0:,}"
     rl = row["kind"] == "rl"
     form = numbers.percent if rl else numbers.loss
     speed = row["tokens"] / row["seconds"] if row["tokens"] and row["seconds"] else None

@@ -1,5 +1,6 @@
 """Which responses share a micro-batch: seeded minibatches, then first-fit decreasing into a token budget."""
 
+import itertools
 import random
 from collections.abc import Sequence
 
@@ -37,4 +38,4 @@ def minibatches(count: int, parts: int, seed: int) -> list[list[int]]:
     random.Random(seed).shuffle(order)
     parts = min(parts, count)
     bounds = [round(part * count / parts) for part in range(parts + 1)] if parts else []
-    return [order[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [order[start:end] for start, end in itertools.pairwise(bounds)]

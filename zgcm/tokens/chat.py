@@ -47,8 +47,8 @@ def render(
 ) -> str:
     """The text of a conversation by the directory's template.
 
-    `enable_thinking` decides how the generation prompt ends. Earlier reasoning is kept, also by templates that
-    drop it by default (GLM's `clear_thinking`). Raises ZgcmError with the template's own complaint.
+    `enable_thinking` decides how the generation prompt ends. Earlier reasoning is kept, also by templates
+    that drop it by default (GLM's `clear_thinking`). Raises ZgcmError with the template's own complaint.
     """
     import jinja2
 
@@ -85,7 +85,8 @@ def assistant_spans(
         prompt = render(
             messages[:index], directory, tools=tools, add_generation_prompt=True, enable_thinking=thinking
         )
-        through = render(messages[: index + 1], directory, tools=tools)
+        is_last = index + 1 == len(messages)
+        through = whole if is_last else render(messages[: index + 1], directory, tools=tools)
         if not (whole.startswith(through) and through.startswith(prompt)):
             raise ZgcmError(
                 "The chat template is not prefix-stable: a later turn changes how an earlier one is rendered",
@@ -161,19 +162,9 @@ def _hiding(tokens: tuple[str, ...]) -> _Hiding:
     return _Hiding(pattern, dict(zip(letters, NONCHARACTERS, strict=False)))
 
 
-def _template(directory: Path) -> "jinja2.Template":
-    path = directory / "chat_template.jinja"
-    try:
-        return _compiled(path, path.stat().st_mtime_ns)
-    except FileNotFoundError as error:
-        raise ZgcmError(
-            "The tokenizer has no chat template", where=str(path), hint="make it with: zgcm tokenizer"
-        ) from error
-
-
 @functools.cache
-def _compiled(path: Path, _mtime_ns: int) -> "jinja2.Template":
-    """Compiled as transformers does: sandboxed, block lines trimmed, JSON with non-ASCII kept."""
+def _template(directory: Path) -> "jinja2.Template":
+    """Compiled once a process, as transformers does: sandboxed, block lines trimmed, non-ASCII JSON kept."""
     from jinja2 import TemplateError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -189,4 +180,10 @@ def _compiled(path: Path, _mtime_ns: int) -> "jinja2.Template":
     filters: dict[str, Callable[..., Any]] = environment.filters
     filters["tojson"] = to_json
     environment.globals["raise_exception"] = raise_exception
-    return environment.from_string(path.read_text())
+    path = directory / "chat_template.jinja"
+    try:
+        return environment.from_string(path.read_text())
+    except FileNotFoundError as error:
+        raise ZgcmError(
+            "The tokenizer has no chat template", where=str(path), hint="make it with: zgcm tokenizer"
+        ) from error

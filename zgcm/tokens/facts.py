@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open
+from zgcm.tokens.columns import lists, numbers, read_columns
 
 SCHEMA = pa.schema(
     [
@@ -32,7 +32,10 @@ class FactsWriter:
         self.without_loss = 0
 
     def append(self, complexities: list[float], learned: list[list[int]], without_loss: int) -> None:
-        self._writer.write_table(pa.table({"complexity": complexities, "learned": learned}, schema=SCHEMA))
+        marks = np.array([mark for spans in learned for mark in spans], np.int32)
+        lengths = np.fromiter(map(len, learned), np.int32, len(learned))
+        columns = [numbers(np.array(complexities, np.float32)), lists(marks, lengths)]
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
         self.learned_tokens += sum(sum(marks[1::2]) - sum(marks[::2]) for marks in learned)
         self.without_loss += without_loss
 
@@ -51,16 +54,11 @@ def read_complexities(path: Path) -> np.ndarray:
 
 def read_learned(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """All marks end to end (int32) and where each document's begin and end (int32, documents + 1)."""
-    column = _column(path, "learned")
+    column = _column(path, "learned").combine_chunks()
     if not len(column):
         return np.empty(0, np.int32), np.zeros(1, np.int32)
-    lists = (
-        pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], SCHEMA.field("learned").type)
-    )
-    return lists.flatten().to_numpy(), lists.offsets.to_numpy()
+    return column.flatten().to_numpy(), column.offsets.to_numpy()
 
 
 def _column(path: Path, name: str) -> pa.ChunkedArray:
-    if not path.exists():
-        raise ZgcmError("Facts of an index are missing", where=str(path), hint="index the shard again")
-    return pq.read_table(path, columns=[name])[name]
+    return read_columns(path, [name], made_by="zgcm index SOURCE SHARD")[name]

@@ -36,7 +36,10 @@ def gather_shard(layout: Layout, mix: str, shard: str) -> dict[str, Any]:
     manifest = layout.mix(mix) / f"{shard}.json"
     manifest.unlink(missing_ok=True)
     read = open_indexes(layout)
-    with write_indexed(layout.mix_prefix(mix, shard), token_dtype(tokenizer["vocab_size"])) as (writer, written):
+    with write_indexed(layout.mix_prefix(mix, shard), token_dtype(tokenizer["vocab_size"])) as (
+        writer,
+        written,
+    ):
         for batch in selected(path):
             documents = [take(read, reference, path) for reference in batch]
             writer.append(np.concatenate(documents), np.array([len(d) for d in documents], np.int64))

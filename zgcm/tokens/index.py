@@ -1,8 +1,8 @@
 """A cleaned shard becomes tokens, once: `.bin`/`.idx`, facts per document, and a report. `zgcm index`
 
-Document i of the index is record i of the cleaned shard, ended by the end-of-document token. Conversations are
-rendered by the chat template; which of their tokens are learned stands in the facts. Memory is bounded by
-CHUNK_CHARACTERS of text (some 10 bytes each) plus 4 bytes a document.
+Document i of the index is record i of the cleaned shard, ended by the end-of-document token. Conversations
+are rendered by the chat template; which of their tokens are learned stands in the facts. Memory is bounded
+by CHUNK_CHARACTERS of text (some 10 bytes each) plus 4 bytes a document.
 """
 
 from collections.abc import Iterator

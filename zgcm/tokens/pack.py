@@ -2,9 +2,9 @@
 
 Item i of three indexed datasets describes one packed sequence (fact sheet 5.5):
 `{shard}_tokens`, `{shard}_targets` (the same ids, not shifted, -100 where nothing is learned) and
-`{shard}_cu_seqlens` (where its conversations begin, and the end). Learned are the assistant's turns: reasoning,
-answer and end token. Sequences are at most `sequence_length` long (the format would allow one more) and are not
-padded; training pads. A conversation that is longer is reported, never cut.
+`{shard}_cu_seqlens` (where its conversations begin, and the end). Learned are the assistant's turns:
+reasoning, answer and end token. Sequences are at most `sequence_length` long (the format would allow one
+more) and are not padded; training pads. A conversation that is longer is reported, never cut.
 """
 
 from bisect import bisect_left, insort
@@ -81,9 +81,9 @@ def pack_shard(recipe: Recipe, layout: Layout, mix: str, shard: str) -> dict[str
 def pack_bins(lengths: list[int], capacity: int) -> list[list[int]]:
     """Best-fit decreasing: each item, longest first, goes where the least room is left that suffices.
 
-    Ties: the earlier item, the earlier bin (fact sheet 1.12). No length may exceed `capacity`. Returns bins of
-    item numbers; items of a bin, and bins by their first item, are in the order given, so that an order made
-    by shuffling stays one.
+    Ties: the earlier item, the earlier bin (fact sheet 1.12). No length may exceed `capacity`. Returns bins
+    of item numbers; items of a bin, and bins by their first item, are in the order given, so that an order
+    made by shuffling stays one.
     """
     bins: list[list[int]] = []
     room: list[tuple[int, int]] = []  # (room left, bin), sorted; full bins are dropped
@@ -166,7 +166,12 @@ def _open_learned(layout: Layout) -> Any:
 
 
 def _write(
-    layout: Layout, mix: str, shard: str, conversations: _Conversations, bins: list[list[int]], dtype: np.dtype
+    layout: Layout,
+    mix: str,
+    shard: str,
+    conversations: _Conversations,
+    bins: list[list[int]],
+    dtype: np.dtype,
 ) -> dict[str, Written]:
     def sequences(parts: list[np.ndarray]) -> list[np.ndarray]:
         return [np.concatenate([parts[item] for item in members]) for members in bins]

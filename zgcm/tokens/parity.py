@@ -1,7 +1,8 @@
 """Is gigatoken right? Its ids of a sample are compared with those of Hugging Face's `tokenizers`.
 
-The sample is chosen by row alone: the first 32 documents of a shard and then one in 500, at most 256 documents
-and 2 million characters (`tokenizers` needs about a second for those), and a list of probes of known trouble.
+The sample is chosen by row alone: the first 32 documents of a shard and then one in 500, at most 256
+documents and 2 million characters (`tokenizers` needs about a second for those). Probes of known trouble
+come first.
 """
 
 import json

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 END = "<|endoftext|>"
 SPECIAL_TOKENS = (END, "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>")
 REASONING_TOKENS = ("<think>", "</think>")
-"""Added tokens not flagged special, as in the published tokenizer: decoding with skip_special_tokens keeps them."""
+"""Not flagged special, as in the published tokenizer: decoding with skip_special_tokens keeps them."""
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 DIGIT_RUN = r"\p{N}"
@@ -38,7 +38,7 @@ SPLIT = (
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 """Pieces that merges never cross: contractions, words with one leading mark, digits, punctuation, line ends.
-The cl100k family's pattern; @DIGITS@ is one digit (Qwen2's) or up to three (GLM-4's). gigatoken knows both."""
+The cl100k family's pattern; @DIGITS@ is one digit (Qwen2's) or up to three (GLM-4's); gigatoken has both."""
 
 
 def make_tokenizer(recipe: Recipe, layout: Layout) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def training_texts(recipe: Recipe, layout: Layout, source: str, section: Trained
 
 
 def train_tokenizer(section: TrainedTokenizer, texts: Iterable[str], directory: Path) -> dict[str, Any]:
-    """Train byte-level BPE of exactly `section.vocab_size` tokens, added tokens last, and write the directory.
+    """Train byte-level BPE of exactly `section.vocab_size` tokens, added tokens last; write the directory.
 
     The 256 bytes come first, then merges in order of frequency, then the added tokens: ids of text do not
     depend on how many special tokens there are. Raises ZgcmError when the text has too few merges.
@@ -115,8 +115,8 @@ def train_tokenizer(section: TrainedTokenizer, texts: Iterable[str], directory: 
 
 
 def import_tokenizer(section: ImportedTokenizer, directory: Path) -> dict[str, Any]:
-    """Copy a published tokenizer directory. Raises ZgcmError for a missing file, a wrong digest, no end token,
-    or more tokens than the model has rows."""
+    """Copy a published tokenizer directory. Raises ZgcmError for a missing file, a wrong digest, no end
+    token, or more tokens than the model has rows."""
     source = Path(section.path)
     for name in FILES:
         if not (source / name).is_file():

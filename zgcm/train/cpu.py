@@ -8,6 +8,7 @@ what the device is asked, never what is computed. Written against torch 2.13 and
 import contextlib
 import functools
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -37,6 +38,8 @@ def install() -> bool:
         _gloo()
         # Eager fusions: compiling them costs 41 s on the first step and needs a C++ compiler.
         torch.compile = lambda model=None, **_: model if model is not None else (lambda fn: fn)  # type: ignore
+        # Training never tokenizes; importing transformers and what hangs on it is 40 % of a tiny stage's start.
+        sys.modules.setdefault("transformers", None)  # type: ignore[arg-type]
         _megatron()
     return True
 

@@ -7,8 +7,8 @@ from zgcm.corpus.candidates import Rows
 from zgcm.corpus.stable import shuffled_order, stable_partition
 
 FENCE = 3.0
-"""Interquartile ranges beyond the quartiles at which a complexity is an extreme outlier (Tukey's outer fence).
-The published recipe removes extreme outliers and names no threshold."""
+"""Interquartile ranges beyond the quartiles at which a complexity is an extreme outlier (Tukey's outer
+fence). The published recipe removes extreme outliers and names no threshold."""
 
 
 def ranked(rows: Rows, seed: str, order: str) -> Rows:
@@ -38,7 +38,9 @@ def order_mix(rows: Rows, section: Mix, seed: str, general: np.ndarray) -> tuple
     if section.order == "shuffled":
         ids = rows.ids()
         order = shuffled_order(ids, f"{seed}:mix")
-        shards = np.array([stable_partition(ids[i], section.shards, f"{seed}:shard") for i in order], np.int64)
+        shards = np.array(
+            [stable_partition(ids[i], section.shards, f"{seed}:shard") for i in order], np.int64
+        )
         by_shard = np.argsort(shards, kind="stable")
         return rows.take(order[by_shard]), shards[by_shard]
     if section.order == "curriculum":
@@ -54,7 +56,8 @@ def interleaved(rows: Rows, general: np.ndarray) -> np.ndarray:
     the sequence every stream has been consumed to the same fraction, within one document.
     """
     streams = [np.flatnonzero(general)[np.argsort(rows.complexity[general], kind="stable")]]
-    streams += [np.flatnonzero(~general & (rows.source == source)) for source in np.unique(rows.source[~general])]
+    others = np.unique(rows.source[~general])
+    streams += [np.flatnonzero(~general & (rows.source == source)) for source in others]
     streams = [stream for stream in streams if len(stream)]
     places = [(np.cumsum(rows.tokens[s]) - rows.tokens[s] / 2) / rows.tokens[s].sum() for s in streams]
     merged = np.argsort(np.concatenate(places), kind="stable")
@@ -62,6 +65,6 @@ def interleaved(rows: Rows, general: np.ndarray) -> np.ndarray:
 
 
 def contiguous_shards(tokens: np.ndarray, shards: int) -> np.ndarray:
-    """Shard of each document (int64, ascending): where the middle of its tokens lies in `shards` equal parts."""
+    """Shard of each document (int64, ascending): in which of `shards` equal parts its middle token lies."""
     middles = np.cumsum(tokens) - tokens / 2
     return np.minimum((middles * shards / max(int(tokens.sum()), 1)).astype(np.int64), shards - 1)
