@@ -147,9 +147,10 @@ def _mix(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     parents: Parents = []
     for source in mix.sources:
         parents += [("fingerprint", source), ("index", source)]
-    return {"name": name, **semantic(mix), "include": include}, parents + [
-        ("mix", other) for other in mix.exclude
-    ]
+    settings = {"name": name, **semantic(mix), "include": include}
+    if mix.order == "listed":
+        settings["source_order"] = list(mix.sources)  # otherwise the order of the keys decides nothing
+    return settings, parents + [("mix", other) for other in mix.exclude]
 
 
 def _train(recipe: Recipe, name: str) -> tuple[Any, Parents]:
