@@ -112,7 +112,7 @@ def source_words(row: dict[str, Any]) -> dict[str, Any]:
         "category": row["category"],
         "assumed": row["assumed"],
         "shards": f"{shards:,}" if done == shards else f"{done:,} of {shards:,}",
-        "reasons": ", ".join(reasons) or ("none" if row["in"] else "–"),
+        "reasons": ", ".join(reasons),
         **{
             kind: "–" if row[kind] is None else f"{row[kind]:,}"
             for kind in ("in", "kept", "review", "dropped")
