@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from zgcm.cli import verbs  # noqa: F401
 from zgcm.cli.app import app
 from zgcm.config.load import load_recipe
+from zgcm.io import write_json
 from zgcm.layout import Layout
 from zgcm.plan import Assumption, checkpoints_kept, cost_plan
 
@@ -86,6 +87,13 @@ def test_assumed_weights_are_flagged_on_the_terminal(tmp_path: Path) -> None:
     lines = {line.split()[0]: line for line in answer.stdout.splitlines() if line}
     assert "weights assumed" in lines["midtrain_mix16"]
     assert "Assumed: 468 TFLOP/s" in answer.stdout
+
+
+def test_results_of_another_recipe_are_not_taken_for_its_own(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    write_json(layout.stamp, {"name": "tiny", "recipe": "config/tiny.yaml"})
+    write_json(layout.done("pretrain_1t"), {"run_id": "x"})
+    assert {row["state"] for row in cost_plan(SEVEN, layout, Assumption())["stages"]} == {"waiting"}
 
 
 def test_json_is_data(tmp_path: Path) -> None:

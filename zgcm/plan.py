@@ -13,6 +13,7 @@ from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import TrainStage
 from zgcm.flops import checkpoint_bytes, flops_per_token
+from zgcm.io import read_json
 from zgcm.layout import Layout
 from zgcm.status import stage_states
 
@@ -45,6 +46,7 @@ def cost_plan(recipe: Recipe, layout: Layout, assumption: Assumption) -> dict[st
 
     `totals` sums tokens, flops and gpu_hours over all stages and, under `to_run`, over those not done.
     """
+    layout = own_results(recipe, layout)
     states = {row["stage"]: row for row in stage_states(recipe, layout)}
     stages = []
     for name, stage in recipe.stages.items():
@@ -63,6 +65,13 @@ def cost_plan(recipe: Recipe, layout: Layout, assumption: Assumption) -> dict[st
         "mixes": [mix_plan(recipe, name) for name in recipe.mixes],
         "totals": {**totals(stages), "to_run": totals(left)},
     }
+
+
+def own_results(recipe: Recipe, layout: Layout) -> Layout:
+    """The results if they are this recipe's, else an empty place: another recipe's stages tell nothing."""
+    if not layout.stamp.exists() or read_json(layout.stamp)["name"] == recipe.name:
+        return layout
+    return Layout(layout.root / f"of-{recipe.name}")
 
 
 def resources(stage: TrainStage | RLStage) -> dict[str, int]:
