@@ -179,7 +179,11 @@ def fake_rl(
     write_bytes(run / "reward.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in rows))
     evaluations = []
     for version in sorted({*range(0, reached + 1, stage.evaluation.every_steps), reached}):
-        stats = {"eval/raw_correct": skill(version), "eval/completions": 512, "eval/model_version": version}
+        stats = {
+            "eval/raw_correct": skill(version),
+            "eval/raw_correct_standard_error": 0.018,
+            "eval/completions": 512,
+        }
         write_json(
             run / "evaluations" / f"version_{version:03d}.json",
             {"schema": "zgcm-math-eval-v1", "phase": "periodic", "model_version": version, "stats": stats},

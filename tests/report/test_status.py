@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from typer.testing import CliRunner
 
+from zgcm.cli import verbs  # noqa: F401
 from zgcm.cli.app import app
 from zgcm.config.recipe import Recipe
 from zgcm.io import write_json
@@ -78,8 +79,6 @@ def test_results_of_another_recipe_are_refused(unfinished: Layout) -> None:
 
 
 def test_json_is_data(unfinished: Layout) -> None:
-    from zgcm.cli import verbs  # noqa: F401
-
     answer = CliRunner().invoke(app, ["status", "--json", "--results", str(unfinished.root)])
     assert answer.exit_code == 0
     assert [row["state"] for row in json.loads(answer.stdout)] == ["done"] * 3 + ["interrupted"] + [

@@ -31,8 +31,8 @@ def headline(rows: list[dict[str, Any]]) -> str:
     for row in done:
         if row["reward_last"] is not None:
             before, after = numbers.percent(row["reward_first"]), numbers.percent(row["reward_last"])
-            said.append(f"{row['stage']} raised right answers on held-out prompts from {before} to {after}.")
-    return " ".join(said)
+            said.append(f"Right answers on held-out prompts went from {before} to {after} ({row['stage']}).")
+    return " ".join(said).replace(" %", "\u00a0%")
 
 
 def facts(recipe: Recipe, layout: Layout, rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
