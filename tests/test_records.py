@@ -1,5 +1,6 @@
 """Records: what is written is read back, and every damage is named with its place."""
 
+import datetime
 import gzip
 import json
 from pathlib import Path
@@ -116,6 +117,9 @@ def test_parquet(tmp_path):
     rows = [{"id": str(number), "messages": [{"role": "user", "content": "hi"}]} for number in range(3000)]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     assert list(read_records(path)) == rows
+    odd = {"when": datetime.date(2026, 6, 3), "score": float("nan"), "raw": b"x"}
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([odd]), path)
+    assert list(read_records(path)) == [{"when": "2026-06-03", "score": None, "raw": "b'x'"}]
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ZgcmError, match="parquet"):
         list(read_records(path))

@@ -5,6 +5,7 @@ Execution keys (zgcm.config.base.execution) never enter it.
 """
 
 import hashlib
+import weakref
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,26 @@ def basis(recipe: Recipe, step: str, name: str = "") -> dict[str, Any]:
 
 
 def recipe_id(recipe: Recipe, step: str, name: str = "") -> str:
-    """Identity of a step's result as far as the recipe decides it; needs no data."""
-    return digest(basis(recipe, step, name))
+    """Identity of a step's result as far as the recipe decides it; needs no data.
+
+    Computed once for each recipe object: a dry run asks for the same few ids a thousand times, and each walks
+    all that the step builds on (0.1 s for the last stage of zgcm-7b).
+    """
+    ids = _known_ids(recipe)
+    if (step, name) not in ids:
+        ids[step, name] = digest(basis(recipe, step, name))
+    return ids[step, name]
+
+
+_IDS: dict[int, dict[tuple[str, str], str]] = {}
+
+
+def _known_ids(recipe: Recipe) -> dict[tuple[str, str], str]:
+    """Ids computed so far; forgotten with the recipe. (Recipes are frozen, but hold dicts: no lru_cache.)"""
+    if id(recipe) not in _IDS:
+        _IDS[id(recipe)] = {}
+        weakref.finalize(recipe, _IDS.pop, id(recipe), None)
+    return _IDS[id(recipe)]
 
 
 def run_id(recipe_id: str, inputs: dict[str, str]) -> str:
@@ -128,9 +147,10 @@ def _mix(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     parents: Parents = []
     for source in mix.sources:
         parents += [("fingerprint", source), ("index", source)]
-    return {"name": name, **semantic(mix), "include": include}, parents + [
-        ("mix", other) for other in mix.exclude
-    ]
+    settings = {"name": name, **semantic(mix), "include": include}
+    if mix.order == "listed":
+        settings["source_order"] = list(mix.sources)  # otherwise the order of the keys decides nothing
+    return settings, parents + [("mix", other) for other in mix.exclude]
 
 
 def _train(recipe: Recipe, name: str) -> tuple[Any, Parents]:

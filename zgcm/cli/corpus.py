@@ -72,12 +72,12 @@ def fingerprint(
 
     Writes RESULTS/corpus/SOURCE/SHARD.fingerprints (parquet, one row per record).
     """
+    from zgcm.corpus.clean import find_cleaned
     from zgcm.corpus.fingerprint import write_fingerprints
-    from zgcm.corpus.raw import require_shard
 
     loaded, layout = open_recipe(recipe, results)
-    require_shard(loaded, source, shard)
-    count = write_fingerprints(layout.cleaned(source, shard), layout.fingerprints(source, shard))
+    cleaned = find_cleaned(loaded, layout, source, shard)
+    count = write_fingerprints(cleaned, layout.fingerprints(source, shard))
     typer.echo(f"{source} {shard}: {count:,} fingerprints")
 
 

@@ -2,10 +2,12 @@
 
 from zgcm.cli import (  # noqa: F401
     corpus,
+    export,
     recipe,
     report,
     rl,
     run,
     status,
     tokens,
+    train,
 )

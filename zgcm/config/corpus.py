@@ -97,7 +97,7 @@ class HubSource(_Source):
     patterns: list[str] = execution(["**/*.parquet"])
     """Which files `zgcm sources lock` lists; the lock it writes decides, not the patterns."""
     lock: str = execution()
-    """Written by `zgcm sources lock`: the shard list the dry run needs. Its content is identity, its path not."""
+    """Written by `zgcm sources lock`: the shard list. Its content is identity, not its path."""
 
 
 Source = Annotated[DemoSource | FileSource | HubSource, Field(discriminator="kind")]

@@ -125,6 +125,8 @@ def _data(recipe: "Recipe", at: str, stage: TrainStage) -> Iterator[str]:
         yield f"{at}.data_order: found {stage.data_order}; cyclic belongs to SFT, and SFT needs it"
     if stage.data_order == "sequential" and len(stage.mix) > 1:
         yield f"{at}.mix: a blend of {len(stage.mix)} mixes has no order of its own; give one mix or shuffle"
+    if stage.kind == "sft" and stage.micro_batch_size != 1:
+        yield f"{at}.micro_batch_size: found {stage.micro_batch_size}; packed sequences go one at a time"
     wanted = "packed" if stage.kind == "sft" else "documents"
     for name in stage.mix:
         mix = recipe.mixes[name]
@@ -168,13 +170,13 @@ def _rl(recipe: "Recipe", at: str, stage: RLStage) -> Iterator[str]:
     longest = stage.max_prompt_tokens + sampling.max_new_tokens
     if longest > stage.learner.max_tokens_per_microbatch:
         yield (
-            f"{at}.learner.max_tokens_per_microbatch: {stage.learner.max_tokens_per_microbatch} cannot hold the "
-            f"longest trajectory, {stage.max_prompt_tokens} prompt + {sampling.max_new_tokens} new tokens"
+            f"{at}.learner.max_tokens_per_microbatch: {stage.learner.max_tokens_per_microbatch} cannot hold "
+            f"the longest trajectory, {stage.max_prompt_tokens} prompt + {sampling.max_new_tokens} new tokens"
         )
     if isinstance(start, TrainStage) and rollout.max_model_len > start.seq_length:
         yield (
-            f"{at}.rollout.max_model_len: {rollout.max_model_len} is longer than {stage.init} was trained for "
-            f"(seq_length {start.seq_length})"
+            f"{at}.rollout.max_model_len: {rollout.max_model_len} is longer than {stage.init} was trained "
+            f"for (seq_length {start.seq_length})"
         )
     for key, wanted in (("rollout", sampling), ("evaluation", stage.evaluation.sampling)):
         if wanted.max_tokens > rollout.max_model_len:

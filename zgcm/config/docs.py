@@ -26,8 +26,8 @@ INTRODUCTION = """\
 <!-- Generated from the models in zgcm/config by `zgcm keys`. Edit their docstrings, not this page. -->
 
 A recipe is one YAML file: `config/tiny.yaml` and `config/zgcm-7b.yaml` are complete examples.
-Give overlays to change some keys: `zgcm check -r config/zgcm-7b.yaml -r my-cluster.yaml`. Mappings merge key by
-key, anything else replaces.
+Give overlays to change some keys: `zgcm check -r config/zgcm-7b.yaml -r my-cluster.yaml`. Mappings merge key
+by key, anything else replaces.
 
 - `zgcm check` validates a recipe and says what it amounts to: parameters, steps, tokens, ranks.
 - `zgcm id train midtrain_64k` prints the identity of a step and everything that it is made of.
@@ -35,7 +35,8 @@ key, anything else replaces.
 - **execution** keys say how a step runs: nodes, threads, intervals, paths. Changing one makes nothing stale.
 - A name of your choice stands as `<name>`: lower-case letters, digits, underscores.
 - `stage_defaults` holds keys that all stages of a kind share; a stage's own keys win.
-- Types are strict. `2e-4` is text in YAML 1.1: write `2.0e-4` or `0.0002`. A key that stands twice is refused.
+- Types are strict. `2e-4` is text in YAML 1.1: write `2.0e-4` or `0.0002`.
+- A key that stands twice in one mapping is refused.
 
 """
 

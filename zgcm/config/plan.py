@@ -1,6 +1,6 @@
-"""What a recipe amounts to before anything runs: parameters, steps, tokens, ranks, evaluations.
+"""What a recipe amounts to before anything runs: parameters, steps, tokens, ranks.
 
-Formulas: fact sheet 2.2 (iterations and tokens), 3.3 (parameters), 5.3 (SFT), 6.6 (evaluations).
+Formulas: fact sheet 2.2 (iterations and tokens), 3.3 (parameters), 5.3 (SFT).
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ from fractions import Fraction
 
 from zgcm.config.model import Model
 from zgcm.config.recipe import Recipe
-from zgcm.config.rl import RLStage
 from zgcm.config.stages import TrainStage
 
 
@@ -90,13 +89,6 @@ def blend_shares(recipe: Recipe, name: str) -> dict[str, Fraction]:
     assert isinstance(stage, TrainStage)
     weights = {mix: Fraction(weight) * recipe.mixes[mix].shards for mix, weight in stage.mix.items()}
     return {mix: weight / sum(weights.values()) for mix, weight in weights.items()}
-
-
-def evaluation_versions(stage: RLStage) -> list[int]:
-    """Policy versions at which an RL stage evaluates: the baseline, every N steps, and the last."""
-    return sorted(
-        {0, *range(stage.evaluation.every_steps, stage.steps, stage.evaluation.every_steps), stage.steps}
-    )
 
 
 def is_global_layer(model: Model, layer: int) -> bool:

@@ -84,8 +84,8 @@ class Optimizer(Section):
         quintic = self.kind == "muon" and self.muon_coefficient_type == "quintic"
         if quintic and self.muon_num_ns_steps % 5:
             raise ValueError(
-                f"muon_num_ns_steps {self.muon_num_ns_steps} is not a multiple of 5: `quintic` has five sets of "
-                "coefficients, one a step, and only the whole round orthogonalises"
+                f"muon_num_ns_steps {self.muon_num_ns_steps} is not a multiple of 5: `quintic` has five sets "
+                "of coefficients, one a step, and only the whole round orthogonalises"
             )
         return self
 
@@ -114,9 +114,8 @@ class Schedule(Section):
             name for name in ("train_iters", "train_samples", "epochs") if getattr(self, name) is not None
         ]
         if len(given) != 1:
-            raise ValueError(
-                f"give exactly one of train_iters, train_samples, epochs; found {' and '.join(given) or 'none'}"
-            )
+            found = " and ".join(given) or "none"
+            raise ValueError(f"give exactly one of train_iters, train_samples, epochs; found {found}")
         by_samples = self.train_samples is not None
         if by_samples and self.lr_warmup_iters:
             raise ValueError("train_samples goes with lr_warmup_samples, not with lr_warmup_iters")

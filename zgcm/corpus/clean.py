@@ -1,6 +1,7 @@
 """Clean one shard: raw records in, three files out (cleaned, rejected, summary)."""
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from zgcm.config.recipe import Recipe
@@ -66,6 +67,19 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
     }
     write_json(layout.cleaning_summary(source, shard), summary)
     return summary
+
+
+def find_cleaned(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
+    """The cleaned shard. Raises ZgcmError when the recipe has no such shard or it was not cleaned yet."""
+    require_shard(recipe, source, shard)
+    path = layout.cleaned(source, shard)
+    if not path.exists():
+        raise ZgcmError(
+            f"Shard {shard} of source {source} was not cleaned yet",
+            where=str(path),
+            hint=f"make it with: zgcm clean {source} {shard}",
+        )
+    return path
 
 
 def shorten(record: Record) -> Record:

@@ -124,49 +124,36 @@ def _endpoint() -> str | None:
 @contextlib.contextmanager
 def _explained(repo: str) -> Iterator[None]:
     """Turn what the hub's client raises into one paragraph that says what to do."""
-    import httpx
     from huggingface_hub import errors
 
-    at = f"{_endpoint() or 'the Hugging Face hub'}, dataset {repo}"
     try:
         yield
-    except errors.GatedRepoError as error:
-        raise ZgcmError(
-            "The hub refuses access to a gated dataset", where=at, found=_status(error),
-            hint="accept the dataset's terms on its page, then set HF_TOKEN to a token of that account",
-        ) from error  # fmt: skip
-    except errors.RevisionNotFoundError as error:
-        raise ZgcmError(
-            "The dataset has no such revision", where=at, found=_status(error), hint="check `revision`"
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise ZgcmError(
-            "The hub has no such dataset, or you may not see it", where=at, found=_status(error),
-            hint="check `repo`; for a private dataset set HF_TOKEN",
-        ) from error  # fmt: skip
-    except errors.EntryNotFoundError as error:
-        raise ZgcmError(
-            "The dataset has no such file at that revision, or the hub could not be reached", where=at,
-            found=_first_line(error), hint="try again; if it stays so, lock the source anew",
-        ) from error  # fmt: skip
-    except errors.HfHubHTTPError as error:
-        raise ZgcmError(
-            "The hub refused the request",
-            where=at,
-            found=_status(error),
-            hint="set HF_TOKEN, or try again later",
-        ) from error
-    except (httpx.HTTPError, errors.OfflineModeIsEnabled, errors.FileMetadataError) as error:
-        raise ZgcmError(
-            "The hub cannot be reached", where=at, found=_first_line(error),
-            hint="check the network, HF_ENDPOINT and HF_HUB_OFFLINE, then repeat the command",
-        ) from error  # fmt: skip
+    except errors.LocalEntryNotFoundError as error:
+        # The client's words for "the request before the download failed"; the reason is the cause.
+        raise _refusal(repo, error.__cause__ or error) from error
+    except (errors.HTTPError, errors.EntryNotFoundError, errors.FileMetadataError, ConnectionError) as error:
+        raise _refusal(repo, error) from error
 
 
-def _status(error: Any) -> str:
+def _refusal(repo: str, error: BaseException) -> ZgcmError:
+    from huggingface_hub import errors
+
     response = getattr(error, "response", None)
-    return f"HTTP status {response.status_code}" if response is not None else _first_line(error)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+    if isinstance(error, errors.GatedRepoError):
+        what = "The hub refuses access to a gated dataset"
+        hint = "accept the dataset's terms on its page, then set HF_TOKEN to a token of that account"
+    elif isinstance(error, errors.RevisionNotFoundError):
+        what, hint = "The dataset has no such revision", "check `revision` in the recipe"
+    elif isinstance(error, errors.RepositoryNotFoundError):
+        what = "The hub has no such dataset, or you may not see it"
+        hint = "check `repo` in the recipe; for a private dataset set HF_TOKEN"
+    elif isinstance(error, errors.EntryNotFoundError):
+        what, hint = "The dataset has no such file at that revision", "lock the source anew"
+    elif response is not None:
+        what, hint = "The hub refused the request", "set HF_TOKEN, or try again later"
+    else:
+        what = "The hub cannot be reached"
+        hint = "check the network, HF_ENDPOINT and HF_HUB_OFFLINE, then repeat the command"
+    found = f"HTTP status {response.status_code}" if response is not None else str(error).split("\n")[0]
+    where = f"{_endpoint() or 'the Hugging Face hub'}, dataset {repo}"
+    return ZgcmError(what, where=where, found=found or type(error).__name__, hint=hint)

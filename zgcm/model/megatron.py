@@ -154,16 +154,19 @@ class SDPACoreAttention(MegatronModule):
         return out_MNHD.transpose(0, 1).reshape(count * longest, *query_SHD.shape[1:])[target_S]
 
     def sdpa(self, query_SBHD: Tensor, key_SBGD: Tensor, value_SBGD: Tensor, mask: Tensor | None) -> Tensor:
+        query, key, value = (x.permute(1, 2, 0, 3) for x in (query_SBHD, key_SBGD, value_SBGD))
+        if query.device.type == "cpu":  # bf16 products take 4 times longer here
+            query, key, value = query.float(), key.float(), value.float()
         out_BHSD = F.scaled_dot_product_attention(
-            query_SBHD.permute(1, 2, 0, 3),
-            key_SBGD.permute(1, 2, 0, 3),
-            value_SBGD.permute(1, 2, 0, 3),
+            query,
+            key,
+            value,
             attn_mask=mask,
             is_causal=mask is None,
             scale=self.scale,
             enable_gqa=query_SBHD.size(2) != key_SBGD.size(2),
         )
-        return out_BHSD.permute(2, 0, 1, 3)
+        return out_BHSD.permute(2, 0, 1, 3).to(value_SBGD.dtype)
 
 
 def is_window_layer(config: TransformerConfig, layer_number: int) -> bool:

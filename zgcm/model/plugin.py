@@ -1,4 +1,4 @@
-"""Makes transformers and vLLM know the model. vLLM calls `register` in each of its processes (entry point)."""
+"""Makes transformers and vLLM know the model. vLLM calls `register` in each of its processes."""
 
 from zgcm.model.hf.configuration_zgcm import ZgcmConfig
 

@@ -8,7 +8,7 @@ quantization work as in vLLM's own dense models.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,10 @@ from vllm.model_executor.models.utils import (
 from vllm.sequence import IntermediateTensors
 
 from zgcm.model.hf.configuration_zgcm import ZgcmConfig
+
+
+def configuration(vllm_config: VllmConfig) -> ZgcmConfig:
+    return cast(ZgcmConfig, vllm_config.model_config.hf_config)
 
 
 def norm(channels: int, eps: float) -> RMSNorm:
@@ -166,7 +170,7 @@ class ZgcmDecoderLayer(nn.Module):
 
     def __init__(self, vllm_config: VllmConfig, prefix: str) -> None:
         super().__init__()
-        config = vllm_config.model_config.hf_config
+        config = configuration(vllm_config)
         quant_config = vllm_config.quant_config
         self.self_attn = ZgcmAttention(
             config, vllm_config.cache_config, quant_config, prefix=f"{prefix}.self_attn"
@@ -192,7 +196,7 @@ class ZgcmDecoderLayer(nn.Module):
 class ZgcmModel(nn.Module):
     def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
         super().__init__()
-        config = vllm_config.model_config.hf_config
+        config = configuration(vllm_config)
         self.config = config
         first, last = get_pp_group().is_first_rank, get_pp_group().is_last_rank
         self.embed_tokens = (
@@ -227,7 +231,7 @@ class ZgcmModel(nn.Module):
     ) -> Tensor | IntermediateTensors:
         residual_TC: Tensor | None = None
         if get_pp_group().is_first_rank:
-            x_TC = inputs_embeds if inputs_embeds is not None else self.embed_input_ids(input_ids)
+            x_TC = self.embed_input_ids(cast(Tensor, input_ids)) if inputs_embeds is None else inputs_embeds
         else:
             assert intermediate_tensors is not None
             x_TC, residual_TC = intermediate_tensors["hidden_states"], intermediate_tensors["residual"]
@@ -235,7 +239,7 @@ class ZgcmModel(nn.Module):
         for layer in self.layers[self.start_layer : self.end_layer]:
             x_TC, residual_TC = layer(x_TC, residual_TC, cos_sin)
         if not get_pp_group().is_last_rank:
-            return IntermediateTensors({"hidden_states": x_TC, "residual": residual_TC})
+            return IntermediateTensors({"hidden_states": x_TC, "residual": cast(Tensor, residual_TC)})
         return self.norm(x_TC, residual_TC)[0]
 
 
@@ -256,7 +260,7 @@ class ZgcmForCausalLM(nn.Module, SupportsPP):
 
     def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
         super().__init__()
-        config = vllm_config.model_config.hf_config
+        config = configuration(vllm_config)
         self.config = config
         self.model = ZgcmModel(vllm_config=vllm_config, prefix=maybe_prefix(prefix, "model"))
         self.lm_head: nn.Module = PPMissingLayer()

@@ -3,14 +3,15 @@
 Each is drawn for a width, since a phone needs larger text relative to the drawing, not a smaller copy.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zgcm.report import numbers
-from zgcm.report.svg import Point, drawing, polyline, smooth, tag, text, thin, ticks
+from zgcm.report.svg import Point, drawing, log_ticks, polyline, smooth, tag, text, thin, ticks
 
-POINTS_PER_STAGE = 600
 SMOOTH_FROM = 60  # with fewer points a moving mean hides more than it shows
+LOWEST = 1e-4  # smaller losses are drawn here: the axis is logarithmic
 CHARACTER = 6.6  # average width of a character of the charts' 12px text
 
 
@@ -56,23 +57,25 @@ class Frame:
 
 
 def loss_chart(curves: Sequence[LossCurve], width: float, height: float, class_: str) -> str:
-    """Loss per token (nats) against tokens seen over all stages; boundaries marked and named."""
+    """Loss per token (nats), logarithmic, against tokens over all stages; boundaries marked and named."""
     curves = [curve for curve in curves if curve.points]
     starts = [0.0]
     for curve in curves:
         starts.append(starts[-1] + curve.points[-1][0])
     labels, rows = label_rows(curves, starts, 40, width - 12)
     top = 14.0 + 16 * rows
-    highest = max(loss for curve in curves for _, loss in curve.points)
-    frame = Frame(40, top, width - 12, height - 34, 0, starts[-1] or 1, 0, highest * 1.04 or 1)
-    parts = axes(frame, "tokens", "loss", numbers.count, width)
+    losses = [max(loss, LOWEST) for curve in curves for _, loss in curve.points]
+    low, high = math.log10(min(losses) * 0.92), math.log10(max(losses) * 1.08)
+    frame = Frame(40, top, width - 12, height - 34, 0, starts[-1] or 1, low, high)
+    levels = [(math.log10(value), f"{value:g}") for value in log_ticks(10**low, 10**high)]
+    parts = axes(frame, levels, "tokens", "loss", width)
     names = []
     for curve, start, (label_x, row) in zip(curves, starts[:-1], labels, strict=True):
         boundary = frame.x(start)
         level = 12.0 + 16 * row
         parts.append(tag("line", x1=boundary, x2=boundary, y1=level - 9, y2=frame.bottom, class_="boundary"))
         names.append(text(label_x, level, curve.stage, "label"))  # drawn last: its halo hides lines behind it
-        parts += stage_lines(frame, [(start + tokens, loss) for tokens, loss in curve.points])
+        parts += stage_lines(frame, [(start + x, math.log10(max(y, LOWEST))) for x, y in curve.points])
     parts += names
     stages = ", ".join(curve.stage for curve in curves)
     return drawing(width, height, parts, f"Training loss against tokens: {stages}", f"chart {class_}")
@@ -80,12 +83,13 @@ def loss_chart(curves: Sequence[LossCurve], width: float, height: float, class_:
 
 def stage_lines(frame: Frame, points: Sequence[Point]) -> list[str]:
     """Every step as a faint line, and over it a moving mean where there are enough steps for one."""
-    raw = frame.place(thin(points, POINTS_PER_STAGE))
+    pixels = frame.x(points[-1][0]) - frame.x(points[0][0])
+    raw = frame.place(thin(points, max(20, int(2 * pixels))))
     last_x, last_y = frame.place(points[-1:])[0]
     end = tag("circle", cx=last_x, cy=last_y, r=2.5, class_="dot")
     if len(points) < SMOOTH_FROM:
         return [polyline(raw, "curve"), end]
-    mean = frame.place(thin(smooth(points, max(2, len(points) // 60)), POINTS_PER_STAGE // 2))
+    mean = frame.place(thin(smooth(points, max(2, len(points) // 60)), max(20, int(pixels / 2))))
     return [polyline(raw, "curve faint"), polyline(mean, "curve"), end]
 
 
@@ -117,9 +121,10 @@ def reward_chart(reward: Reward, width: float, height: float, class_: str) -> st
     """Mean raw reward (share of right answers) of the evaluations, and of each training step's rollouts."""
     steps = [x for x, *_ in reward.evaluations] + [x for x, _ in reward.training]
     frame = Frame(46, 28, width - 16, height - 34, 0, max([*steps, 1]), 0, 1)
-    parts = axes(frame, "step", "reward", lambda value: f"{value:g}", width, share=True)
+    levels = [(value, numbers.percent(value, 0)) for value in ticks(0, 1, 5)]
+    parts = axes(frame, levels, "step", "reward", width)
     if reward.training:
-        parts.append(polyline(frame.place(thin(reward.training, POINTS_PER_STAGE)), "curve faint"))
+        parts.append(polyline(frame.place(thin(reward.training, int(2 * width))), "curve faint"))
     parts.append(polyline(frame.place([(x, mean) for x, mean, _ in reward.evaluations]), "curve"))
     for step, mean, error in reward.evaluations:
         x, y = frame.x(step), frame.y(mean)
@@ -137,19 +142,18 @@ def reward_chart(reward: Reward, width: float, height: float, class_: str) -> st
 
 
 def axes(
-    frame: Frame, x_name: str, y_name: str, form: Callable[[float], str], width: float, share: bool = False
+    frame: Frame, levels: Sequence[tuple[float, str]], x_name: str, y_name: str, width: float
 ) -> list[str]:
-    """Horizontal grid lines with values, ticks below, names of both axes in the corners."""
+    """Grid lines at `levels` with their words, ticks below, names of both axes in the corners."""
     parts = []
-    for value in ticks(frame.y_low, frame.y_high, 5):
+    for value, words in levels:
         y = frame.y(value)
-        words = numbers.percent(value, 0) if share else f"{value:g}"
         parts += [
             tag("line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="grid"),
             text(frame.left - 7, y + 4, words, "tick", "end"),
         ]
     for value in ticks(frame.x_low, frame.x_high, int(width // 110)):
-        words = form(value)
+        words = numbers.short(value)
         x = min(frame.x(value), width - CHARACTER * len(words) / 2)
         parts.append(text(x, frame.bottom + 16, words, "tick", "middle"))
     parts.append(text(frame.right, frame.bottom + 31, x_name, "tick", "end"))

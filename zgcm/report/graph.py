@@ -120,7 +120,7 @@ def mix_box(recipe: Recipe, name: str, facts: dict[str, Any]) -> Box:
     shards = "1 shard" if mix.shards == 1 else f"{mix.shards} shards"
     size = f"{numbers.count(tokens)} tokens" if tokens else "all documents"
     order = f"packed to {numbers.context(mix.sequence_length)}" if mix.sequence_length else mix.order
-    lines = [(size, shards), (order, "weights assumed" if mix.assumed else "")]
+    lines = [(size, shards), (order, "")] + ([("weights assumed", "")] if mix.assumed else [])
     return Box(f"mix:{name}", "mix", name, facts.get("state", "waiting"), lines)
 
 

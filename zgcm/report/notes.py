@@ -12,24 +12,27 @@ def collect(
     mixes: list[dict[str, Any]],
 ) -> list[str]:
     """Sentences, the most urgent ones first."""
+    assumed_mixes = [row["name"] for row in mixes if row["assumed"]]
+    assumed_lists = [row["name"] for row in sources if row["assumed"]]
     return [
         *stages(rows),
-        *sources_to_do(sources),
-        *(f"Mix {row['name']} is not made yet." for row in mixes if row["state"] == "waiting"),
+        *listed("Sources not cleaned yet", [shards_done(row) for row in sources if row["state"] != "done"]),
+        *listed("Mixes not made yet", [row["name"] for row in mixes if row["state"] == "waiting"]),
         *short_mixes(mixes),
-        *(
-            f"Mix {row['name']}: its weights were never published; the recipe's are an assumption."
-            for row in mixes
-            if row["assumed"]
-        ),
-        *(
-            f"Source {row['name']}: its shard list is assumed, not read from the hub."
-            for row in sources
-            if row["assumed"]
-        ),
+        *listed("Mixes whose weights were never published; the recipe's are an assumption", assumed_mixes),
+        *listed("Sources whose shard list is assumed, not read from the hub", assumed_lists),
         *left_out(recipe, sources),
         *substitutes(recipe),
     ]
+
+
+def listed(said: str, names: list[str]) -> list[str]:
+    return [f"{said}: {', '.join(names)}."] if names else []
+
+
+def shards_done(row: dict[str, Any]) -> str:
+    part = f" ({row['shards_done']} of {row['shards']} shards are)" if row["shards_done"] else ""
+    return row["name"] + part
 
 
 def stages(rows: list[dict[str, Any]]) -> list[str]:
@@ -41,15 +44,7 @@ def stages(rows: list[dict[str, Any]]) -> list[str]:
     }
     sentences = [said[row["state"]].format(**row) for state in said for row in rows if row["state"] == state]
     waiting = [row["stage"] for row in rows if row["state"] == "waiting"]
-    return sentences + ([f"Not started: {', '.join(waiting)}."] if waiting else [])
-
-
-def sources_to_do(sources: list[dict[str, Any]]) -> list[str]:
-    return [
-        f"Source {row['name']}: {row['shards_done']} of {row['shards']} shards are cleaned."
-        for row in sources
-        if row["state"] != "done"
-    ]
+    return sentences + listed("Not started", waiting)
 
 
 def short_mixes(mixes: list[dict[str, Any]]) -> list[str]:
@@ -62,20 +57,23 @@ def short_mixes(mixes: list[dict[str, Any]]) -> list[str]:
 
 
 def left_out(recipe: Recipe, sources: list[dict[str, Any]]) -> list[str]:
-    return [
-        f"Source {row['name']}: {row['review']:,} records marked for review are left out of every mix."
+    waiting = [
+        f"{row['name']} {row['review']:,}"
         for row in sources
         if row["review"] and "review" not in recipe.sources[row["name"]].include
     ]
+    return listed("Records marked for review, left out of every mix", waiting)
 
 
 def substitutes(recipe: Recipe) -> list[str]:
     """Engines that a laptop uses in place of a cluster's."""
-    local = [name for name, stage in recipe.train_stages().items() if stage.engine == "local"]
-    plain = [name for name, stage in recipe.train_stages().items() if stage.fp8 is None]
-    said = []
-    if local:
-        said.append(f"Megatron's local layers, not Transformer Engine's: {', '.join(local)}.")
-    if plain:
-        said.append(f"No FP8: {', '.join(plain)}.")
-    return said
+    stages = recipe.train_stages()
+    local = [name for name, stage in stages.items() if stage.engine == "local"]
+    plain = [name for name, stage in stages.items() if stage.fp8 is None]
+    return listed("Megatron's local layers, not Transformer Engine's", every(local, len(stages))) + listed(
+        "No FP8", every(plain, len(stages))
+    )
+
+
+def every(names: list[str], total: int) -> list[str]:
+    return ["every training stage"] if names and len(names) == total else names

@@ -17,6 +17,12 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
+def short(value: float) -> str:
+    """For axis ticks, whose values are round: 0, 50, 100K, 2.5T."""
+    size, unit = next(((size, unit) for size, unit in _UNITS if abs(value) >= size), (1, ""))
+    return f"{value / size:g}{unit}"
+
+
 def byte_count(value: float | None) -> str:
     if value is None:
         return "–"

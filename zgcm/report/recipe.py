@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from zgcm.config.plan import blend_shares, evaluation_versions, parameters, passes_over_data, stage_plan
+from zgcm.config.plan import blend_shares, parameters, passes_over_data, stage_plan
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import Resources, TrainStage
@@ -82,7 +82,7 @@ def _rl(stage: RLStage) -> Facts:
         "responses": stage.steps * stage.batch_size * stage.rollout.sampling.n_samples,
         "learning_rate": stage.learner.lr,
         "learning_rate_style": stage.learner.lr_scheduler,
-        "evaluation_versions": evaluation_versions(stage),
+        "evaluation_versions": stage.evaluation_versions(),
         "engines": stage.rollout.engines,
         "learners": stage.learner.processes,
         "resources": _resources(stage.resources),

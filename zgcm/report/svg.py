@@ -61,6 +61,14 @@ def ticks(low: float, high: float, about: int) -> list[float]:
     return [index * step for index in range(first, last + 1)]
 
 
+def log_ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten inside [low, high]; only powers of ten when these span three decades."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    factors = (1.0,) if math.log10(high / low) > 3 else (1.0, 2.0, 5.0)
+    values = [factor * 10.0**decade for decade in decades for factor in factors]
+    return [value for value in values if low <= value <= high]
+
+
 def thin(points: Sequence[Point], limit: int) -> list[Point]:
     """At most about `limit` points: of each bucket its lowest and highest one, so no spike is lost."""
     if len(points) <= limit:

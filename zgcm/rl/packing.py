@@ -1,5 +1,6 @@
 """Which responses share a micro-batch: seeded minibatches, then first-fit decreasing into a token budget."""
 
+import itertools
 import random
 from collections.abc import Sequence
 
@@ -7,7 +8,7 @@ from zgcm.errors import ZgcmError
 
 
 def first_fit_decreasing(lengths: Sequence[int], capacity: int) -> list[list[int]]:
-    """Bins of item indices, none over `capacity` tokens; longest first, ties by index, so always the same bins.
+    """Bins of item indices, none over `capacity` tokens. Longest first, ties by index: always the same bins.
 
     Raises ZgcmError when one item alone does not fit.
     """
@@ -32,9 +33,9 @@ def first_fit_decreasing(lengths: Sequence[int], capacity: int) -> list[list[int
 
 
 def minibatches(count: int, parts: int, seed: int) -> list[list[int]]:
-    """Shuffle `count` items and split them into `parts` of nearly equal size (fewer when there are fewer items)."""
+    """Shuffle `count` items and split them into `parts` of nearly equal size, none of them empty."""
     order = list(range(count))
     random.Random(seed).shuffle(order)
     parts = min(parts, count)
     bounds = [round(part * count / parts) for part in range(parts + 1)] if parts else []
-    return [order[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [order[start:end] for start, end in itertools.pairwise(bounds)]

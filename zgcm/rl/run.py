@@ -1,4 +1,4 @@
-"""One GRPO stage, from its recipe to `done`: everything that happens once, before and after the training loop."""
+"""One GRPO stage, from its recipe to `done`: what happens once, before and after the training loop."""
 
 import contextlib
 import os
@@ -65,7 +65,7 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
         facts = {"recipe_id": recipe_id, "run_id": run_id, "inputs": inputs}
         differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
         write_run_json(directory, started, differs_from_published=differs, **facts)
-        seconds = train_with_actors(run)
+        seconds = {} if is_finished(run) else train_with_actors(run)
         done = {
             "stage": name,
             "kind": "rl",
@@ -99,9 +99,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
         pool = stack.enter_context(verifier_pool(stage.reward.workers, stage.reward.verify_timeout))
         stack.enter_context(ray_cluster(cpus=actors, gpus=gpus, logs=run.directory / "logs" / "ray"))
         ray_seconds = time.monotonic() - begun
-        say(
-            f"{run.name} starting {stage.rollout.engines} vLLM engine(s), {stage.learner.processes} learner(s)"
-        )
+        say(f"{run.name} starting vLLM engines: {stage.rollout.engines}, learners: {stage.learner.processes}")
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
         learners = Learners(run.policy, stage, cpu=cpu, threads=stage.resources.cpus_per_process)
         learners.build()
@@ -219,7 +217,7 @@ def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[
     if possible < stage.steps:
         raise ZgcmError(
             "Too few training prompts",
-            found=f"{len(train)} prompts give {possible} steps of {stage.batch_size} in {stage.epochs} epoch(s)",
+            found=f"{len(train)} prompts, enough for {possible} steps in {stage.epochs} epoch(s)",
             expected=f"{stage.steps} steps",
             hint="give more prompts or epochs, or fewer steps",
         )
@@ -228,6 +226,15 @@ def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[
 
 def evaluated_versions(stage: RLStage) -> list[int]:
     return markers.versions(stage.steps, stage.evaluation.every_steps)
+
+
+def is_finished(run: Run) -> bool:
+    """Whether an earlier process trained to the end and only publishing is left, or nothing at all."""
+    from zgcm.rl.experience import policy_directory
+
+    versions = evaluated_versions(run.stage)
+    evaluated = all(markers.read_marker(run.directory, version) for version in versions)
+    return evaluated and is_complete(policy_directory(run.directory, run.stage.steps))
 
 
 def result(run: Run, layout: Layout) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def validate_code_signal(sample: Sample, settings: Settings) -> None:
     text = sample.text()
     if text.count("\n") < 2 and not _SIGNAL.search(text):
         sample.review("weak_code_signal")
-    if not any(name in sample.data for name in _FIM):
+    if all(sample.data.get(name) is None for name in _FIM):
         return
     if all(sample.string(name) for name in _FIM):
         sample.buckets["subtype"] = "fim"

@@ -1,1 +1,1 @@
-"""The Hugging Face side of the model. Both files are copied into every export, so they import nothing of zgcm."""
+"""The model for transformers. Both files are copied into every export, so they import nothing of zgcm."""

@@ -12,8 +12,9 @@ class ZgcmConfig(PreTrainedConfig):
     """The published keys; the defaults are the 7B model.
 
     `sliding_window` counts the token itself. `layer_types` names each layer's attention; when absent, layer i
-    (from 0) is full iff (i + 1) mod `window_attn_skip_freq` = 0. `attention_gate_layers` is a list of booleans
-    (true: the layer multiplies its attention output by sigmoid(g_proj(x))), or "sliding", "all" or "none".
+    (from 0) is full iff (i + 1) mod `window_attn_skip_freq` = 0. `attention_gate_layers` is a list of
+    booleans (true: the layer multiplies its attention output by sigmoid(g_proj(x))), or "sliding", "all" or
+    "none". The three fields that default to None are filled in by `__post_init__`.
     """
 
     model_type = "zgcm"
@@ -47,12 +48,12 @@ class ZgcmConfig(PreTrainedConfig):
     rms_norm_eps: float = 1e-6
     rope_theta: float = 10_000_000.0
     partial_rotary_factor: float = 0.334
-    rope_parameters: dict[str, Any] | None = None
+    rope_parameters: dict[str, Any] = None  # type: ignore[assignment]
     max_position_embeddings: int = 262144
     sliding_window: int = 128
     window_attn_skip_freq: int = 6
-    layer_types: list[str] | None = None
-    attention_gate_layers: list[bool] | str | None = None
+    layer_types: list[str] = None  # type: ignore[assignment]
+    attention_gate_layers: list[bool] = None  # type: ignore[assignment]
     attention_bias: bool = False
     attention_dropout: float = 0.0
     initializer_range: float = 0.02
@@ -69,7 +70,7 @@ class ZgcmConfig(PreTrainedConfig):
                 "sliding_attention" if (i + 1) % self.window_attn_skip_freq else "full_attention"
                 for i in layers
             ]
-        gates = self.attention_gate_layers or "sliding"
+        gates: list[bool] | str = self.attention_gate_layers or "sliding"
         if isinstance(gates, str):
             gated = {
                 "sliding": [kind == "sliding_attention" for kind in self.layer_types],
@@ -77,7 +78,9 @@ class ZgcmConfig(PreTrainedConfig):
                 "none": [False for _ in layers],
             }
             if gates not in gated:
-                raise ValueError(f"attention_gate_layers is {gates!r}; expected a list or one of {list(gated)}")
+                raise ValueError(
+                    f"attention_gate_layers is {gates!r}; expected a list or one of {list(gated)}"
+                )
             gates = gated[gates]
         for name, values in (("layer_types", self.layer_types), ("attention_gate_layers", gates)):
             if len(values) != self.num_hidden_layers:
@@ -93,7 +96,7 @@ class ZgcmConfig(PreTrainedConfig):
 
     @property
     def rotary_dim(self) -> int:
-        """Channels of a head that rotate: int(head_dim x partial_rotary_factor), rounded down to even (42)."""
+        """Channels of a head that rotate: head_dim x partial_rotary_factor, rounded down to even (42)."""
         return int(self.head_dim * self.rope_parameters["partial_rotary_factor"]) // 2 * 2
 
 

@@ -28,7 +28,7 @@ from transformers.utils import can_return_tuple
 
 from .configuration_zgcm import ZgcmConfig
 
-Masks = dict[str, Tensor | None]
+Masks = dict[str, Any]  # values: Tensor, None, or the block mask of flex attention
 
 
 def packed_attention_masks(position_ids_BL: Tensor, sliding_window: int) -> Masks:
@@ -47,6 +47,11 @@ def packed_attention_masks(position_ids_BL: Tensor, sliding_window: int) -> Mask
         "full_attention": same_B1LL & (distance_LL >= 0),
         "sliding_attention": same_B1LL & (distance_LL >= 0) & (distance_LL < sliding_window),
     }
+
+
+def is_packed(position_ids_BL: Tensor) -> bool:
+    """Does any row hold more than one sequence?"""
+    return bool((position_ids_BL.diff(dim=-1) != 1).any())
 
 
 class ZgcmRMSNorm(nn.Module):
@@ -106,7 +111,7 @@ def rotate(x_BHLD: Tensor, cos_BLR: Tensor, sin_BLR: Tensor) -> Tensor:
 
 
 def eager_attention(
-    module: nn.Module,
+    module: Any,
     query_BHLD: Tensor,
     key_BGSD: Tensor,
     value_BGSD: Tensor,
@@ -263,7 +268,7 @@ class ZgcmModel(ZgcmPreTrainedModel):
         output_hidden_states: bool = False,
         **kwargs: Any,
     ) -> BaseModelOutputWithPast:
-        """`attention_mask`: None, a padding mask (B, S), a ready 4-D mask, or a dict of 4-D masks by layer type.
+        """`attention_mask`: None, a padding mask (B, S), a 4-D mask, or a dict from layer type to 4-D mask.
 
         Without `use_cache` or `past_key_values` no cache is made (`generate` asks for one).
         """
@@ -274,13 +279,12 @@ class ZgcmModel(ZgcmPreTrainedModel):
         if position_ids is None:
             seen = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = (torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + seen)[None]
-        elif past_key_values is not None and attention_mask is None and position_ids.shape[1] > 1:
+        elif past_key_values is not None and attention_mask is None and is_packed(position_ids):
             # transformers looks for packed rows only where there is no cache; with one they would leak.
-            if bool((position_ids.diff(dim=-1) != 1).any()):
-                raise ValueError("packed rows (position_ids that restart) need use_cache=False")
+            raise ValueError("packed rows (position_ids that restart) need use_cache=False")
         masks = attention_mask if isinstance(attention_mask, dict) else None
         if masks is None:
-            arguments = {
+            arguments: dict[str, Any] = {
                 "config": self.config,
                 "inputs_embeds": inputs_embeds,
                 "attention_mask": attention_mask,
@@ -293,7 +297,7 @@ class ZgcmModel(ZgcmPreTrainedModel):
             }
         x_BLC = inputs_embeds
         position_embeddings = self.rotary_emb(position_ids)
-        states = [x_BLC]
+        states: list[Any] = [x_BLC]
         for kind, layer in zip(self.config.layer_types, self.layers, strict=True):
             x_BLC = layer(
                 x_BLC,
@@ -317,7 +321,7 @@ class ZgcmForCausalLM(ZgcmPreTrainedModel, GenerationMixin):
     """The model with its vocabulary projection."""
 
     _tp_plan = {"lm_head": "colwise_gather_output"}
-    _pp_plan = {"lm_head": (["hidden_states"], ["logits"])}
+    _pp_plan: Any = {"lm_head": (["hidden_states"], ["logits"])}
 
     def __init__(self, config: ZgcmConfig) -> None:
         super().__init__(config)
@@ -340,9 +344,9 @@ class ZgcmForCausalLM(ZgcmPreTrainedModel, GenerationMixin):
         compute_logits: bool = True,
         **kwargs: Any,
     ) -> CausalLMOutputWithPast:
-        """Logits of the last `logits_to_keep` positions (0: all), or with `compute_logits=False` none at all.
+        """Logits of the last `logits_to_keep` positions (0: all), or with `compute_logits=False` none.
 
-        In that case `hidden_states` is a tuple of one: the final hidden states (B, L, C) that `lm_head` takes.
+        Then `hidden_states` is a tuple of one: the final hidden states (B, L, C) that `lm_head` takes.
         """
         out = self.model(
             input_ids=input_ids,

@@ -11,7 +11,7 @@ import sys
 
 MEMORY_BYTES = 4 << 30
 GRACE_SECONDS = 2
-"""The parent kills at the deadline; this much later an orphan's own alarm does, even inside one long C call."""
+"""The parent kills at the deadline; this much later an orphan's own alarm does, even in a long C call."""
 
 
 def main() -> None:

@@ -1,0 +1,32 @@
+"""Small recipes around one source, and one sample through the steps of its stage and category."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from zgcm.config.corpus import Cleaning
+from zgcm.config.load import validate_recipe
+from zgcm.config.recipe import Recipe
+from zgcm.corpus.order import cleaning_settings, step_order
+from zgcm.corpus.pipeline import run_steps
+from zgcm.corpus.sample import Sample
+
+Data = dict[str, Any]
+TINY = yaml.safe_load((Path(__file__).parents[2] / "config" / "tiny.yaml").read_text())
+
+
+def recipe_with(source: Data, name: str = "mine") -> Recipe:
+    """The tiny recipe plus one source."""
+    return validate_recipe({**TINY, "sources": {**TINY["sources"], name: source}}, "test")
+
+
+def clean_one(
+    stage: Any, category: Any, data: dict[str, Any], cleaning: dict[str, Any] | None = None
+) -> Sample:
+    """`data` after all steps; it gets a source when it names none."""
+    settings = cleaning_settings(Cleaning(**cleaning or {}), "sources.test")
+    sample = Sample("test", "1", stage, category, {"source": "here", **data})
+    (done,) = run_steps([sample], step_order(stage, category), settings, Counter())
+    return done

@@ -1,0 +1,84 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from zgcm.errors import ZgcmError
+from zgcm.rl import markers
+
+
+def test_published_versions() -> None:
+    assert markers.versions(177, 10) == [*range(0, 171, 10), 177]
+    assert markers.versions(153, 51) == [0, 51, 102, 153]
+    assert markers.versions(12, 6) == [0, 6, 12]
+
+
+@pytest.mark.parametrize(
+    ("version", "resumed", "name"),
+    [
+        (0, False, "baseline"),
+        (10, False, "periodic"),
+        (10, True, "resume_catchup"),
+        (177, False, "final"),
+        (177, True, "final_catchup"),
+    ],
+)
+def test_phase(version: int, resumed: bool, name: str) -> None:
+    assert markers.phase(version, 177, resumed=resumed) == name
+
+
+def test_marker_form(tmp_path: Path) -> None:
+    stats = {"eval/raw_correct": 0.5, "eval/n__count": 8, "eval/nan": float("nan")}
+    markers.write_marker(tmp_path, 6, phase="periodic", samples_per_row=4, stats=stats)
+    marker = json.loads((tmp_path / "evaluations" / "version_006.json").read_text())
+    assert marker.pop("completed_at")
+    assert marker == {
+        "schema": "zgcm-math-eval-v1",
+        "phase": "periodic",
+        "model_version": 6,
+        "samples_per_row": 4,
+        "reward_semantics": "raw_binary_correctness",
+        "stats": {"eval/raw_correct": 0.5, "eval/model_version": 6},
+    }
+    assert markers.read_marker(tmp_path, 6)["model_version"] == 6
+    assert markers.read_marker(tmp_path, 7) is None
+
+
+def test_another_versions_marker_is_refused(tmp_path: Path) -> None:
+    markers.write_marker(tmp_path, 6, phase="periodic", samples_per_row=4, stats={"eval/raw_correct": 0.5})
+    markers.marker_path(tmp_path, 6).rename(markers.marker_path(tmp_path, 7))
+    with pytest.raises(ZgcmError, match="model_version 6"):
+        markers.read_marker(tmp_path, 7)
+
+
+def test_no_statistics_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ZgcmError):
+        markers.write_marker(tmp_path, 0, phase="baseline", samples_per_row=4, stats={"a__count": 1})
+
+
+def test_publish_links_and_removes_what_is_stale(tmp_path: Path) -> None:
+    run, declared = tmp_path / "run", tmp_path / "evaluations"
+    for version in (0, 6):
+        markers.write_marker(run, version, phase="periodic", samples_per_row=4, stats={"a": 1.0})
+    declared.mkdir()
+    (declared / "version_010.json").write_text("{}")
+    wanted = {version: declared / f"version_{version:03d}.json" for version in (0, 6)}
+    for _ in range(2):  # a second success changes nothing
+        markers.publish(run, wanted)
+        assert sorted(path.name for path in declared.iterdir()) == ["version_000.json", "version_006.json"]
+    assert wanted[6].samefile(markers.marker_path(run, 6))
+
+
+def test_publish_needs_every_marker(tmp_path: Path) -> None:
+    with pytest.raises(ZgcmError, match="missing"):
+        markers.publish(tmp_path, {0: tmp_path / "version_000.json"})
+    assert not (tmp_path / "version_000.json").exists()
+
+
+def test_gate_markers(tmp_path: Path) -> None:
+    markers.write_gate(tmp_path, 0, transport="object_store")
+    markers.write_gate(tmp_path, 4, transport="object_store")
+    first = json.loads((tmp_path / "preflight" / "weight_sync_gate_version_000.json").read_text())
+    resumed = json.loads((tmp_path / "preflight" / "weight_sync_gate_resume_version_004.json").read_text())
+    assert first["schema"] == "zgcm-weight-sync-gate-v1" and first["optimizer_step"] is False
+    assert resumed["schema"] == "zgcm-resume-weight-sync-gate-v1" and resumed["recovery_version"] == 4

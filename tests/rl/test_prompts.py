@@ -1,0 +1,105 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zgcm.corpus import arithmetic
+from zgcm.errors import ZgcmError
+from zgcm.rl import prompts
+
+ROW = {
+    "sample_id": "a",
+    "domain": "math",
+    "task_type": "math",
+    "messages": [{"role": "user", "content": "What is 1+1?"}],
+    "answers": ["2"],
+}
+
+
+def encode(messages: list[dict[str, Any]]) -> list[int]:
+    return [0] * sum(len(message["content"]) for message in messages)
+
+
+def read(path: Path, **settings: Any) -> list[prompts.Prompt]:
+    arguments = {"domain": "math", "max_prompt_tokens": 40, **settings}
+    return prompts.validate(prompts.read_rows(path), encode, **arguments)
+
+
+def write(path: Path, *rows: Any) -> Path:
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+def test_good_rows_and_blank_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.jsonl", ROW, "", {**ROW, "sample_id": 7, "answers": [3]}, "  ")
+    first, second = read(path)
+    assert (first.sample_id, second.sample_id, second.answers) == ("a", "7", ["3"])
+    assert len(first.token_ids) == len("What is 1+1?")
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("{", "Not valid JSON"),
+        ("[1]", "JSON object"),
+        (
+            {key: value for key, value in ROW.items() if key not in ("answers", "domain")},
+            "no answers, domain",
+        ),
+        ({**ROW, "sample_id": "a"}, "occurs twice"),
+        ({**ROW, "sample_id": "b", "domain": "code"}, "'math'"),
+        ({**ROW, "sample_id": "b", "answers": []}, "non-empty list"),
+        ({**ROW, "sample_id": "b", "answers": "2"}, "non-empty list"),
+        ({**ROW, "sample_id": "b", "messages": []}, "non-empty list"),
+        ({**ROW, "sample_id": "b", "messages": [{"role": "bot", "content": ""}]}, "needs a role"),
+        ({**ROW, "sample_id": "b", "messages": [{"role": "user", "content": None}]}, "a string"),
+        ({**ROW, "sample_id": "b", "messages": [{"role": "user", "content": "x" * 41}]}, "41 tokens"),
+    ],
+)
+def test_a_bad_row_is_named_with_file_and_line(tmp_path: Path, bad: Any, message: str) -> None:
+    path = write(tmp_path / "p.jsonl", ROW, "", bad)
+    with pytest.raises(ZgcmError, match=message) as caught:
+        read(path)
+    assert caught.value.where == f"{path}:3"
+
+
+def test_counts(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.jsonl", ROW)
+    assert len(read(path, expected_rows=1)) == 1
+    with pytest.raises(ZgcmError, match="Wrong number"):
+        read(path, expected_rows=2)
+    with pytest.raises(ZgcmError, match="No prompts"):
+        read(write(tmp_path / "empty.jsonl"))
+    with pytest.raises(ZgcmError, match="No such prompt file"):
+        read(tmp_path / "absent.jsonl")
+
+
+def test_disjoint_by_content_not_by_name(tmp_path: Path) -> None:
+    train = read(write(tmp_path / "t.jsonl", ROW))
+    valid = read(write(tmp_path / "v.jsonl", {**ROW, "sample_id": "z"}))
+    with pytest.raises(ZgcmError, match="training set"):
+        prompts.check_disjoint(train, valid)
+    other = read(write(tmp_path / "o.jsonl", {**ROW, "messages": [{"role": "user", "content": "2+2"}]}))
+    prompts.check_disjoint(train, other)
+
+
+def test_demo_prompts_are_valid_and_disjoint() -> None:
+    sides = []
+    for split, count in (("train", 512), ("valid", 128)):
+        rows = [(f"row {i}", row) for i, row in enumerate(arithmetic.prompts(split, count, 0, 7))]
+        sides.append(prompts.validate(rows, encode, domain="math", max_prompt_tokens=100))
+    prompts.check_disjoint(*sides)
+    assert prompts.digest(sides[0]) != prompts.digest(sides[1])
+
+
+def test_order_covers_an_epoch_and_changes_between_epochs() -> None:
+    settings = {"batch_size": 4, "seed": 1, "shuffle": True, "drop_last": True}
+    assert prompts.steps_per_epoch(11, 4, True) == 2 and prompts.steps_per_epoch(11, 4, False) == 3
+    first = prompts.batch_at(11, 0, **settings) + prompts.batch_at(11, 1, **settings)
+    assert len(set(first)) == 8
+    second = prompts.batch_at(11, 2, **settings) + prompts.batch_at(11, 3, **settings)
+    assert first != second
+    whole = [prompts.batch_at(11, step, **{**settings, "drop_last": False}) for step in range(3)]
+    assert sorted([place for batch in whole for place in batch]) == list(range(11)) and len(whole[2]) == 3
+    assert prompts.batch_at(11, 1, **{**settings, "shuffle": False}) == [4, 5, 6, 7]

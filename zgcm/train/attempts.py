@@ -1,0 +1,127 @@
+"""`run.json`: every attempt at a run, when, where, with which versions, and how far it came.
+
+The place for what differs from one attempt to the next; `done` has none of it. Two attempts in a row that
+failed without a new checkpoint stop the run: repeating them for a hundred retries would burn the cluster.
+"""
+
+import importlib.metadata
+import os
+import platform
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from zgcm.errors import ZgcmError
+from zgcm.io import read_json, write_json
+from zgcm.train import stopped
+from zgcm.train.launch import Outcome
+
+NAME = "run.json"
+PACKAGES = ["torch", "megatron-core", "emerging-optimizers", "transformer-engine"]
+WITHOUT_PROGRESS = 2
+
+
+def read(run: Path) -> list[dict[str, Any]]:
+    return read_json(run / NAME)["attempts"] if (run / NAME).exists() else []
+
+
+def begin(run: Path, iteration: int, argv: list[str]) -> int:
+    """Record that an attempt starts. Returns its number, from 1."""
+    attempt = {
+        "started": time.time(),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "slurm_job_id": os.environ.get("SLURM_JOB_ID"),
+        "from_iteration": iteration,
+        "argv": argv,
+        "commit": commit(),
+        "versions": versions(),
+    }
+    earlier = read(run)
+    write_json(run / NAME, {"attempts": [*earlier, attempt]})
+    return len(earlier) + 1
+
+
+def end(run: Path, number: int, iteration: int, outcome: Outcome) -> None:
+    every = read(run)
+    every[number - 1] |= {
+        "ended": time.time(),
+        "to_iteration": iteration,
+        "returncode": outcome.returncode,
+        "stopped_on_request": outcome.signalled,
+    }
+    write_json(run / NAME, {"attempts": every})
+
+
+def log_file(run: Path, number: int) -> Path:
+    return run / "logs" / f"attempt_{number:03d}.log"
+
+
+def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome) -> ZgcmError:
+    """The error of an attempt that did not finish; writes `stopped.json` when it is the last to be allowed."""
+    every = read(run)
+    reached = every[number - 1]["to_iteration"]
+    where = str(log_file(run, number))
+    if (run / stopped.NAME).exists():  # the trainer itself gave a reason, such as a loss that is not finite
+        reason = ZgcmError(**read_json(run / stopped.NAME))
+        return ZgcmError(f"{reason.what} ({reason.found})", where=reason.where or where, hint=reason.hint)
+    if outcome.signalled:
+        return ZgcmError(
+            f"Stopped on request; {stage} is saved at iteration {reached} of {iterations}",
+            where=where,
+            hint="repeat the same command to continue",
+        )
+    error = ZgcmError(
+        f"The trainer of {stage} ended at iteration {reached} of {iterations}; its last lines:\n    "
+        + "\n    ".join(outcome.last_lines)
+        + "\n",
+        where=where,
+        found=f"exit code {outcome.returncode}",
+        hint="repeat the same command to continue from the last checkpoint",
+    )
+    if fruitless(every) >= WITHOUT_PROGRESS:
+        stopped.write(
+            run,
+            ZgcmError(
+                f"{WITHOUT_PROGRESS} attempts in a row made no new checkpoint. {error.what}", where=where
+            ),
+        )
+    return error
+
+
+def fruitless(attempts: list[dict[str, Any]]) -> int:
+    """How many attempts in a row, counted from the last, failed without a new checkpoint.
+
+    An attempt whose launcher died too (a lost node, kill -9) has no end on record and is not counted.
+    """
+    count = 0
+    for attempt in reversed(attempts):
+        if "ended" not in attempt or attempt["stopped_on_request"]:
+            continue
+        if attempt["to_iteration"] > attempt["from_iteration"]:
+            break
+        count += 1
+    return count
+
+
+def commit() -> str | None:
+    """The checkout's commit, with a + when it has changes; None outside a checkout."""
+    describe = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--abbrev=12"]
+    try:
+        answer = subprocess.run(describe, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "executable": sys.executable}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

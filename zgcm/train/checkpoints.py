@@ -1,0 +1,82 @@
+"""Which checkpoints of a run are whole, which one to resume from, and which may go. No torch here.
+
+A checkpoint `iter_0000100` is complete iff its manifest exists: it is written last and holds the size and
+SHA-256 of every file. Megatron's tracker file names only complete ones.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from zgcm.errors import ZgcmError
+from zgcm.io import write_text
+from zgcm.rundir import manifest
+
+TRACKER = "latest_checkpointed_iteration.txt"
+
+
+def checkpoint_path(checkpoints: Path, iteration: int) -> Path:
+    return checkpoints / f"iter_{iteration:07d}"
+
+
+def complete_iterations(checkpoints: Path) -> list[int]:
+    """Iterations of the complete checkpoints, ascending."""
+    names = [path.name.removeprefix("iter_") for path in checkpoints.glob("iter_*")]
+    found = sorted(int(name) for name in names if name.isdigit())
+    return [i for i in found if manifest.is_complete(checkpoint_path(checkpoints, i))]
+
+
+def latest_whole(checkpoints: Path) -> tuple[int, dict[str, Any]] | None:
+    """The newest checkpoint whose files match its manifest: (iteration, manifest).
+
+    A damaged one is set aside under another name, with a message, and the one before it is tried.
+    """
+    for iteration in reversed(complete_iterations(checkpoints)):
+        path = checkpoint_path(checkpoints, iteration)
+        try:
+            return iteration, manifest.verify_manifest(path)
+        except ZgcmError as error:
+            aside = next(
+                name
+                for n in range(1, 1000)
+                if not (name := path.with_name(f"damaged_{path.name}_{n}")).exists()
+            )
+            path.rename(aside)
+            print(f"zgcm: {error.paragraph()} Set aside as {aside}; trying the one before.", file=sys.stderr)
+    return None
+
+
+def write_tracker(checkpoints: Path, iteration: int | None) -> None:
+    """Point megatron's tracker file at a checkpoint, or at none."""
+    if iteration is None:
+        (checkpoints / TRACKER).unlink(missing_ok=True)
+    else:
+        write_text(checkpoints / TRACKER, str(iteration))
+
+
+def link_initial(directory: Path, checkpoint: Path) -> Path:
+    """A checkpoint directory that holds nothing but a link to another run's checkpoint; returns it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    link = directory / checkpoint.name
+    if not link.is_symlink():
+        link.symlink_to(checkpoint.resolve(), target_is_directory=True)
+    write_tracker(directory, int(checkpoint.name.removeprefix("iter_")))
+    return directory
+
+
+def clear_unfinished(checkpoint: Path) -> None:
+    """Empty what a killed save left, so that no stale file enters the new manifest."""
+    if checkpoint.is_dir():
+        shutil.rmtree(checkpoint)
+    checkpoint.mkdir(parents=True)
+
+
+def prune(checkpoints: Path, keep_recent: int, keep_every: int | None) -> None:
+    """Remove older complete checkpoints; the manifest goes first, so a half-removed one is incomplete."""
+    for iteration in complete_iterations(checkpoints)[:-keep_recent]:
+        if keep_every and iteration % keep_every == 0:
+            continue
+        path = checkpoint_path(checkpoints, iteration)
+        (path / manifest.NAME).unlink()
+        shutil.rmtree(path)

@@ -1,0 +1,199 @@
+"""The trainer process: megatron-core's own `pretrain` with our model, data, Muon splits, loss log and saving.
+
+Started by `zgcm train`, directly or under torch.distributed.run: python -m zgcm.train.entry RUN/trainer.json
+The same entry trains every stage, on GPUs and, behind zgcm.train.cpu, on a CPU with gloo.
+
+Axes: B micro-batch, L sequence length.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """What the launcher decided; see zgcm.train.run."""
+
+    stage: str
+    argv: list[str]
+    gate: str
+    data: dict[str, Any]
+    run: str
+    iterations: int
+    log_interval: int
+    keep_recent: int
+    keep_every: int | None
+
+
+def main(path: str) -> None:
+    from zgcm.errors import ZgcmError
+    from zgcm.train import stopped
+
+    trainer = Trainer(**json.loads(Path(path).read_bytes()))
+    try:
+        train(trainer)
+    except ZgcmError as error:
+        stopped.write(Path(trainer.run), error)
+        print(f"zgcm: {error.paragraph()}", file=sys.stderr, flush=True)
+        os._exit(1)  # other ranks wait in a collective; do not join them
+
+
+def train(trainer: Trainer) -> None:
+    from zgcm.train import cpu
+
+    on_cpu = cpu.install()
+    import torch
+    from megatron.core.datasets import utils as dataset_utils
+    from megatron.core.enums import ModelType
+    from megatron.training import pretrain
+    from megatron.training.argument_utils import gpt_config_from_args, pretrain_cfg_container_from_args
+    from megatron.training.arguments import parse_and_validate_args
+
+    from zgcm.model.megatron import block_spec
+    from zgcm.train import muon
+    from zgcm.train.datasets import DataPlan, build
+
+    if on_cpu:
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    # The wheel ships the compiled helper but not the Makefile that upstream would call to build it.
+    dataset_utils.compile_helpers = lambda: None
+    muon.install()
+    sys.argv = ["zgcm train", *trainer.argv]
+    args = parse_and_validate_args()
+    model = gpt_config_from_args(args)
+    model.transformer_layer_spec = layer_spec(block_spec, trainer.gate)
+    data = DataPlan(**trainer.data)
+
+    def datasets(samples: tuple[int, int, int]) -> Any:
+        install_hooks(trainer, args)  # the process groups exist, training has not begun
+        return build(data, samples)
+
+    datasets.is_distributed = True  # type: ignore[attr-defined]
+    step = partial(forward_step, cp=args.context_parallel_size)
+    container = pretrain_cfg_container_from_args(args, model)
+    pretrain(container, datasets, ModelType.encoder_or_decoder, step)
+
+
+def layer_spec(block_spec: Any, gate: str) -> Any:
+    def spec(config: Any, vp_stage: int | None = None) -> Any:
+        return block_spec(config.transformer, gate, vp_stage)
+
+    return spec
+
+
+def install_hooks(trainer: Trainer, args: Any) -> None:
+    """Our loss log beside upstream's, and our manifests in its checkpoints."""
+    from megatron.core import parallel_state
+    from megatron.training import training
+
+    from zgcm.rundir import owner
+    from zgcm.train import publish
+    from zgcm.train.losslog import LossLog
+
+    run, token = Path(trainer.run), os.environ["ZGCM_OWNER_TOKEN"]
+    writes_losses = (
+        parallel_state.is_pipeline_last_stage()
+        and parallel_state.get_tensor_model_parallel_rank() == 0
+        and parallel_state.get_data_parallel_rank(with_context_parallel=True) == 0
+    )
+    log = None
+    if writes_losses:
+        log = LossLog(run, trainer.stage, trainer.iterations, trainer.log_interval, args.seq_length)
+    upstream_log = training.training_log
+
+    def training_log(
+        loss: dict[str, Any], total: Any, rate: float, iteration: int, *more: Any, **named: Any
+    ) -> Any:
+        if log is not None:
+            grad_norm = more[3]
+            log.record(iteration, loss["lm loss"].item(), args.consumed_train_samples, rate, float(grad_norm))
+            if iteration % trainer.log_interval == 0:
+                owner.check(run, token)
+        return upstream_log(loss, total, rate, iteration, *more, **named)
+
+    training.training_log = training_log
+    keep = (trainer.keep_recent, trainer.keep_every)
+    publish.install(run, token, trainer.iterations, keep, log.sync if log else lambda: None)
+
+
+def forward_step(batches: Iterator[dict[str, Any]], model: Any, cp: int) -> tuple[Any, Any]:
+    """megatron-core's forward step: (per-token losses [B, L], the function that reduces them)."""
+    batch = on_device(next(batches))
+    packing = packed_params(batch.pop("cu_seqlens", None))
+    if cp > 1:
+        batch = on_this_context_rank(batch, packing)
+    losses_BL = model(
+        batch["tokens"],
+        batch.get("position_ids"),
+        None,
+        labels=batch["labels"],
+        packed_seq_params=packing,
+    )
+    return losses_BL, partial(masked_sum, batch["loss_mask"])
+
+
+def masked_sum(loss_mask_BL: Any, losses_BL: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """(sum of the learned tokens' losses, their number, the report): gradients are normalised per token.
+
+    Raises ZgcmError when the loss is not finite, before it reaches a gradient.
+    """
+    import torch
+    from megatron.training import get_args
+
+    from zgcm.train.losslog import check_finite
+
+    loss = (losses_BL.view(-1).float() * loss_mask_BL.view(-1)).sum()
+    if not torch.isfinite(loss):
+        check_finite("this stage", get_args().curr_iteration + 1, loss=loss.item())
+    tokens = loss_mask_BL.sum().to(torch.int)
+    report = torch.stack([loss.detach(), tokens.to(loss.dtype)])
+    return loss, tokens, {"lm loss": report}
+
+
+def on_device(batch: dict[str, Any]) -> dict[str, Any]:
+    return {key: value.cuda(non_blocking=True) for key, value in batch.items()}
+
+
+def packed_params(cu_seqlens_1C: Any) -> Any:
+    """Boundaries of the packed sequences for the attention kernels; None for plain samples."""
+    if cu_seqlens_1C is None:
+        return None
+    from megatron.core.packed_seq_params import PackedSeqParams
+
+    edges = cu_seqlens_1C[0]
+    longest = int(edges.diff().max())
+    return PackedSeqParams(
+        qkv_format="thd",
+        cu_seqlens_q=edges,
+        cu_seqlens_kv=edges,
+        cu_seqlens_q_padded=edges,
+        cu_seqlens_kv_padded=edges,
+        max_seqlen_q=longest,
+        max_seqlen_kv=longest,
+    )
+
+
+def on_this_context_rank(batch: dict[str, Any], packing: Any) -> dict[str, Any]:
+    """The positions of every [B, L] tensor that this context-parallel rank works on."""
+    from megatron.core import parallel_state
+
+    from zgcm.model.megatron import rank_positions
+
+    length = batch["tokens"].size(1)
+    edges = (0, length) if packing is None else tuple(packing.cu_seqlens_q.tolist())
+    size, rank = (
+        parallel_state.get_context_parallel_world_size(),
+        parallel_state.get_context_parallel_rank(),
+    )
+    positions = rank_positions(edges, size, rank).to(batch["tokens"].device)
+    return {key: value.index_select(1, positions) for key, value in batch.items()}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

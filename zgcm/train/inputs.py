@@ -1,0 +1,184 @@
+"""What a stage reads: its mix shards, the tokenizer and the stage before, by what their manifests say.
+
+`gather` finds everything that is wrong before any process starts and says it at once.
+"""
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zgcm.config.recipe import Recipe
+from zgcm.config.stages import TrainStage
+from zgcm.errors import ZgcmError
+from zgcm.io import read_json, sha256_file
+from zgcm.layout import Layout, mix_shards
+from zgcm.rundir import manifest
+from zgcm.train.arguments import only_mix, train_stage
+
+EOD = "<|endoftext|>"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything outside the recipe that decides the stage's result, and where it lies."""
+
+    digests: dict[str, str]
+    prefixes: list[str]
+    weights: list[float]
+    tokens: int
+    """Training tokens in the mix shards (SFT: packed ones, without padding)."""
+    eod: int
+    initial: dict[str, Any] | None
+    """The `done` of the stage whose weights it starts from."""
+
+
+def gather(recipe: Recipe, layout: Layout, name: str) -> Inputs:
+    """Raises ZgcmError listing every problem."""
+    stage, problems = train_stage(recipe, name), []
+    problems += engine_problems(stage, name)
+    problems += layout_problems(recipe, stage, name)
+    digests, prefixes, weights, tokens = {}, [], [], 0
+    if stage.data_order != "shuffled":
+        only_mix(stage, name)
+    for mix, weight in stage.mix.items():
+        for shard in mix_shards(recipe, mix):
+            try:
+                report = shard_report(layout, stage, mix, shard)
+            except ZgcmError as error:
+                problems.append(error.paragraph())
+                continue
+            digests[f"{mix}/{shard}"] = sha256_file(layout.mix(mix) / f"{shard}.json")
+            prefix = (
+                layout.packed_prefix(mix, shard) if stage.kind == "sft" else layout.mix_prefix(mix, shard)
+            )
+            prefixes.append(str(prefix))
+            weights.append(weight)
+            tokens += report.get("tokens", 0)
+    eod = 0
+    try:
+        digests["tokenizer"] = tokenizer_digest(layout.tokenizer)
+        eod = token_id(layout.tokenizer, EOD)
+    except ZgcmError as error:
+        problems.append(error.paragraph())
+    initial = None
+    if stage.init is not None:
+        try:
+            initial = read_initial(layout, stage.init)
+            digests[f"weights of {stage.init}"] = initial["weights_digest"]
+        except ZgcmError as error:
+            problems.append(error.paragraph())
+    if not problems and stage.kind == "pretrain":
+        problems += size_problems(stage, name, tokens)
+    if problems:
+        raise ZgcmError(
+            f"Stage {name} cannot start; nothing was started. "
+            + (problems[0] if len(problems) == 1 else "\n  - " + "\n  - ".join(problems) + "\n")
+        )
+    return Inputs(digests, prefixes, weights, tokens, eod, initial)
+
+
+def engine_problems(stage: TrainStage, name: str) -> list[str]:
+    """An engine asked for where it is not installed. megatron-core itself would ignore FP8 in silence."""
+    problems = []
+    missing = importlib.util.find_spec("transformer_engine") is None
+    if stage.fp8 and stage.engine == "local":
+        problems.append(f"stages.{name}.fp8: FP8 needs engine transformer_engine, found local.")
+    elif stage.fp8 and missing:
+        problems.append(f"stages.{name}.fp8: FP8 needs Transformer Engine, which is not installed here.")
+    if stage.engine == "transformer_engine" and missing:
+        problems.append(
+            f"stages.{name}.engine: transformer_engine is not installed here; it is in envs/megatron.yaml. "
+            "A machine without GPUs trains with engine: local."
+        )
+    return problems
+
+
+def layout_problems(recipe: Recipe, stage: TrainStage, name: str) -> list[str]:
+    """Ranks that do not add up."""
+    parallel, world, problems = stage.parallel, stage.resources.world_size, []
+    model = parallel.tensor * parallel.pipeline * parallel.context
+    if world % model:
+        problems.append(
+            f"stages.{name}: {world} processes (nodes x processes_per_node) are not a multiple of "
+            f"TP x PP x CP = {model}."
+        )
+        return problems
+    replicas = world // model
+    if stage.global_batch_size % (stage.micro_batch_size * replicas):
+        problems.append(
+            f"stages.{name}.global_batch_size: {stage.global_batch_size} is not a multiple of "
+            f"micro_batch_size x data-parallel ranks = {stage.micro_batch_size} x {replicas}."
+        )
+    if parallel.tensor > recipe.model.num_query_groups and stage.optimizer.kind == "muon":
+        problems.append(
+            f"stages.{name}.parallel.tensor: Muon needs whole query groups on a rank, so at most "
+            f"{recipe.model.num_query_groups}, found {parallel.tensor}."
+        )
+    if stage.kind == "sft" and stage.micro_batch_size != 1:
+        problems.append(f"stages.{name}.micro_batch_size: packed sequences need 1.")
+    if stage.seq_length % (2 * parallel.context) and parallel.context > 1:
+        problems.append(f"stages.{name}.seq_length is not a multiple of 2 x CP = {2 * parallel.context}.")
+    shares = [float(part) for part in stage.data_split.split(",")]
+    if stage.eval_iters and not shares[1]:
+        problems.append(f"stages.{name}.data_split: eval_iters needs a share for validation.")
+    if stage.data_order == "sequential" and any(shares[1:]):
+        problems.append(f"stages.{name}.data_split: a sequential order has no validation share; use 100,0,0.")
+    return problems
+
+
+def size_problems(stage: TrainStage, name: str, tokens: int) -> list[str]:
+    batch = stage.global_batch_size * stage.seq_length
+    if tokens > batch:
+        return []
+    return [
+        f"The corpus is too small for one batch: mixes {', '.join(stage.mix)} have {tokens} tokens, one batch "
+        f"of stages.{name} takes {batch} + 1 (global_batch_size x seq_length). Use more data or a smaller batch."
+    ]
+
+
+def shard_report(layout: Layout, stage: TrainStage, mix: str, shard: str) -> dict[str, Any]:
+    """The shard's manifest, its files checked for presence and size. Raises ZgcmError."""
+    report = read_json(layout.mix(mix) / f"{shard}.json")
+    if stage.kind == "sft":
+        packed = layout.packed_prefix(mix, shard)
+        prefixes = [packed.with_name(f"{shard}_{part}") for part in ("tokens", "targets", "cu_seqlens")]
+    else:
+        prefixes = [layout.mix_prefix(mix, shard)]
+    for prefix in prefixes:
+        for end in (".bin", ".idx"):
+            path = prefix.with_name(prefix.name + end)
+            if not path.is_file():
+                raise ZgcmError("A mix shard is missing", where=str(path), hint="run the step that makes it")
+    return report
+
+
+def tokenizer_digest(directory: Path) -> str:
+    if not manifest.is_complete(directory):
+        raise ZgcmError("The tokenizer is missing", where=str(directory), hint="make it with: zgcm tokenizer")
+    return read_json(directory / manifest.NAME)["digest"]
+
+
+def token_id(directory: Path, token: str) -> int:
+    """Id of a special token, from tokenizer.json alone. Raises ZgcmError."""
+    path = directory / "tokenizer.json"
+    for item in read_json(path)["added_tokens"]:
+        if item["content"] == token:
+            return int(item["id"])
+    raise ZgcmError(f"The tokenizer has no token {token}", where=str(path))
+
+
+def read_initial(layout: Layout, init: str) -> dict[str, Any]:
+    """The `done` of the stage before, its checkpoint checked for presence. Raises ZgcmError."""
+    done = layout.done(init)
+    if not done.exists():
+        raise ZgcmError("The stage before has not finished", where=str(done), hint=f"run: zgcm train {init}")
+    initial = read_json(done)
+    checkpoint = layout.root / initial["checkpoint"]
+    if not manifest.is_complete(checkpoint):
+        raise ZgcmError(
+            "The checkpoint of the stage before is gone",
+            where=str(checkpoint),
+            hint=f"restore it, or remove {done} and train {init} again",
+        )
+    return initial

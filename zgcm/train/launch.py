@@ -1,0 +1,107 @@
+"""Start the trainer's processes, relay signals to them, keep their log, and show their progress."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from zgcm.config.stages import Resources
+from zgcm.train.losslog import PROGRESS
+
+LAST_LINES = 30
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attempt ended."""
+
+    returncode: int
+    signalled: bool
+    """We were asked to stop and passed that on: the trainer saves and exits."""
+    last_lines: list[str]
+
+
+def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
+    """Run the trainer to its end. Its output goes to `log`, its progress lines to stderr."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, **defaults(resources), "ZGCM_OWNER_TOKEN": token}
+    process = subprocess.Popen(
+        command(resources, run / "trainer.json"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
+    )
+    assert process.stdout is not None
+    last: deque[str] = deque(maxlen=LAST_LINES)
+    with relaying(process) as signals, log.open("a") as stream:
+        for line in process.stdout:
+            stream.write(line)
+            stream.flush()
+            if line.startswith(PROGRESS):
+                print(line.removeprefix(PROGRESS), end="", file=sys.stderr, flush=True)
+            else:
+                last.append(line.rstrip())
+        process.wait()
+    return Outcome(process.returncode, bool(signals), list(last))
+
+
+def command(resources: Resources, settings: Path) -> list[str]:
+    """One process directly; several under torch.distributed.run, whose rendezvous the environment names."""
+    entry = ["-m", "zgcm.train.entry", str(settings)]
+    if resources.world_size == 1:
+        return [sys.executable, *entry]
+    nodes = ["--nnodes", str(resources.nodes), "--nproc-per-node", str(resources.processes_per_node)]
+    rank = ["--node-rank", os.environ.get("NODE_RANK", "0")]
+    address = os.environ.get("MASTER_ADDR", "127.0.0.1")
+    if resources.nodes == 1:
+        rendezvous = ["--standalone"]
+    else:
+        rendezvous = [*rank, "--master-addr", address, "--master-port", os.environ.get("MASTER_PORT", "6247")]
+    return [sys.executable, "-m", "torch.distributed.run", *nodes, *rendezvous, *entry]
+
+
+def defaults(resources: Resources) -> dict[str, str]:
+    """Environment of the trainer, unless the user's says otherwise (fact sheet 2.1)."""
+    wanted = {
+        "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+        "OMP_NUM_THREADS": str(resources.cpus_per_process),
+        "PYTHONUNBUFFERED": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONWARNINGS": "ignore",
+    }
+    if resources.gpus_per_node:
+        wanted |= {"NCCL_IB_DISABLE": "0", "NCCL_DEBUG": "WARN", "NVTE_CUDA_ARCHS": "90"}
+        wanted |= {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "NVTE_FRAMEWORK": "pytorch"}
+    if resources.world_size == 1:
+        wanted |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
+        wanted |= {"MASTER_PORT": "0"}
+    return {key: value for key, value in wanted.items() if key not in os.environ}
+
+
+@contextlib.contextmanager
+def relaying(process: subprocess.Popen[str]) -> Iterator[list[int]]:
+    """Pass SIGTERM and SIGUSR2 on as SIGTERM, which the trainer answers by saving and exiting."""
+    received: list[int] = []
+
+    def relay(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        process.send_signal(signal.SIGTERM)
+
+    before = {number: signal.signal(number, relay) for number in (signal.SIGTERM, signal.SIGUSR2)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if process.poll() is None:
+            process.kill()

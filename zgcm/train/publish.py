@@ -1,0 +1,85 @@
+"""The trainer's side of saving: a manifest for every checkpoint, written before megatron's tracker names it.
+
+megatron-core's `dist_checkpointing.save` writes the files; its caller then writes the tracker. `install` puts
+the manifest between the two, so the tracker never points to a checkpoint that is not whole.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+from zgcm.rundir import manifest, owner
+from zgcm.train import checkpoints
+
+
+def install(
+    run: Path,
+    token: str,
+    final_iteration: int,
+    keep: tuple[int, int | None],
+    before_publish: Callable[[], None],
+) -> None:
+    """Wrap saving. `keep` is (recent, every); `before_publish` runs on every rank before the files are final."""
+    from megatron.core import dist_checkpointing
+    from megatron.training import get_args, training
+
+    save_files, save_checkpoint = dist_checkpointing.save, training.save_checkpoint
+    first = torch.distributed.get_rank() == 0
+
+    def publish(path: Path, iteration: int, consumed_samples: int) -> None:
+        owner.check(run, token)
+        facts: dict[str, Any] = {"iteration": iteration, "consumed_samples": consumed_samples}
+        if iteration == final_iteration:
+            facts["weights_digest"] = weights_digest(path)
+        manifest.write_manifest(path, **facts)
+
+    def save(state: Any, directory: str, *args: Any, **kwargs: Any) -> Any:
+        path, samples = Path(directory), get_args().consumed_train_samples
+        iteration = int(path.name.removeprefix("iter_"))
+        before_publish()
+        if first:
+            owner.check(run, token)
+            checkpoints.clear_unfinished(path)
+        torch.distributed.barrier()
+        request = save_files(state, directory, *args, **kwargs)
+        if request is not None:  # an asynchronous save: finalised when all ranks' files are written
+            if first:
+                request.add_finalize_fn(lambda: publish(path, iteration, samples))
+            return request
+        torch.distributed.barrier()
+        if first:
+            publish(path, iteration, samples)
+        return None
+
+    def save_and_prune(*args: Any, **kwargs: Any) -> None:
+        save_checkpoint(*args, **kwargs)
+        if first:
+            checkpoints.prune(run / "checkpoints", *keep)
+
+    dist_checkpointing.save = save
+    training.save_checkpoint = save_and_prune
+
+
+def weights_digest(checkpoint: Path) -> str:
+    """SHA-256 over the model's tensors: names, shapes, types and values, in the order of their names.
+
+    Whole tensors are read, so the digest depends neither on the layout of the ranks that wrote them nor on
+    host, path or time. The optimizer's state and other objects are left out.
+    """
+    reader = FileSystemReader(str(checkpoint))
+    entries = reader.read_metadata().state_dict_metadata
+    digest = hashlib.sha256()
+    for name in sorted(entries):
+        entry = entries[name]
+        if name.startswith("optimizer.") or not isinstance(entry, TensorStorageMetadata):
+            continue
+        tensor = torch.empty(entry.size, dtype=entry.properties.dtype)
+        torch.distributed.checkpoint.load({name: tensor}, storage_reader=reader, no_dist=True)
+        digest.update(f"{name} {list(entry.size)} {entry.properties.dtype}\n".encode())
+        digest.update(tensor.contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

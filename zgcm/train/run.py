@@ -1,0 +1,153 @@
+"""`zgcm train STAGE`: own the run directory, resume, start the trainer, judge how it ended, write `done`.
+
+results/{stage}/runs/{run_id}/ holds everything of a run; run_id names its inputs, so a stale checkpoint is
+never resumed and going back to an old setting finds the old run.
+"""
+
+import json
+import os
+import shutil
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from zgcm import identity
+from zgcm.config.recipe import Recipe
+from zgcm.config.stages import TrainStage
+from zgcm.errors import ZgcmError
+from zgcm.io import read_json, write_json
+from zgcm.layout import Layout
+from zgcm.rundir import owner
+from zgcm.train import attempts, checkpoints, losslog, stopped
+from zgcm.train.arguments import Plan, megatron_argv, plan, train_stage
+from zgcm.train.inputs import Inputs, gather
+from zgcm.train.launch import launch
+
+
+def read_done(layout: Layout, stage: str) -> dict[str, Any]:
+    """The finished stage's record. Raises ZgcmError when it has not finished."""
+    path = layout.done(stage)
+    if not path.exists():
+        raise ZgcmError(f"Stage {stage} has not finished", where=str(path), hint=f"run: zgcm train {stage}")
+    return read_json(path)
+
+
+def train(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
+    """Train a stage to its end, from its last whole checkpoint if there is one. Returns its `done`."""
+    stage = train_stage(recipe, name)
+    inputs = gather(recipe, layout, name)
+    length = plan(recipe, layout, name)
+    basis = identity.basis(recipe, "train", name)
+    recipe_id = identity.digest(basis)
+    run = layout.runs(name) / identity.run_id(recipe_id, inputs.digests)
+    stopped.check(run)
+    with owner.owning(run) as me:
+        manifest = resume_and_train(recipe, layout, name, run, inputs, length, me.token)
+        done = {
+            "stage": name,
+            "kind": stage.kind,
+            "recipe_id": recipe_id,
+            "run_id": run.name,
+            "basis": basis,
+            "inputs": inputs.digests,
+            **result(layout, run, manifest, stage),
+        }
+        owner.check(run, me.token)
+        write_json(layout.done(name), done)
+    return done
+
+
+def result(layout: Layout, run: Path, manifest: dict[str, Any], stage: TrainStage) -> dict[str, Any]:
+    """The part of `done` that the run itself decided."""
+    losses = losslog.read_losses(run)
+    iteration = manifest["iteration"]
+    return {
+        "iteration": iteration,
+        "consumed_samples": manifest["consumed_samples"],
+        "consumed_tokens": manifest["consumed_samples"] * stage.seq_length,
+        "first_loss": losses[0]["loss"],
+        "final_loss": losses[-1]["loss"],
+        "checkpoint": str(
+            checkpoints.checkpoint_path(run / "checkpoints", iteration).relative_to(layout.root)
+        ),
+        "weights_digest": manifest["weights_digest"],
+    }
+
+
+def resume_and_train(
+    recipe: Recipe, layout: Layout, name: str, run: Path, inputs: Inputs, length: Plan, token: str
+) -> dict[str, Any]:
+    """Returns the manifest of the stage's last checkpoint. Raises ZgcmError when this attempt did not get there."""
+    directory = run / "checkpoints"
+    directory.mkdir(parents=True, exist_ok=True)
+    whole = checkpoints.latest_whole(directory)
+    start = first_iteration(recipe, name, inputs) if whole is None else whole[0]
+    if whole is not None and start >= length.iterations:
+        return whole[1]
+    checkpoints.write_tracker(directory, None if whole is None else start)
+    losslog.cut_back(run, start)
+    if start:
+        print(f"zgcm: {name} continues at iteration {start} of {length.iterations}", file=sys.stderr)
+    argv = [part for option in megatron_argv(recipe, layout, name, run, length) for part in option]
+    argv += load_options(recipe, layout, name, run, inputs, resuming=whole is not None)
+    write_json(run / "trainer.json", trainer_settings(recipe, name, run, inputs, length, argv))
+    attempt = attempts.begin(run, start, argv)
+    outcome = launch(train_stage(recipe, name).resources, run, token, attempts.log_file(run, attempt))
+    whole = checkpoints.latest_whole(directory)
+    reached = start if whole is None else whole[0]
+    attempts.end(run, attempt, reached, outcome)
+    if whole is not None and reached >= length.iterations:
+        return whole[1]
+    raise attempts.judge(run, name, attempt, length.iterations, outcome)
+
+
+def first_iteration(recipe: Recipe, name: str, inputs: Inputs) -> int:
+    """Where a stage without checkpoints begins: at 0, or where the stage that it continues ended."""
+    if train_stage(recipe, name).continues and inputs.initial is not None:
+        return int(inputs.initial["iteration"])
+    return 0
+
+
+def load_options(
+    recipe: Recipe, layout: Layout, name: str, run: Path, inputs: Inputs, resuming: bool
+) -> list[str]:
+    """Where weights come from: this run, or the stage before (with its optimizer if `continues`), or nowhere."""
+    own = ["--load", str(run / "checkpoints")]
+    if resuming or inputs.initial is None:
+        return own
+    previous = checkpoints.link_initial(run / "initial", layout.root / inputs.initial["checkpoint"])
+    if train_stage(recipe, name).continues:
+        return ["--load", str(previous)]
+    return [*own, "--pretrained-checkpoint", str(previous)]
+
+
+def trainer_settings(
+    recipe: Recipe, name: str, run: Path, inputs: Inputs, length: Plan, argv: list[str]
+) -> dict[str, Any]:
+    """What zgcm.train.entry reads."""
+    stage = train_stage(recipe, name)
+    offset = inputs.initial["consumed_samples"] if stage.continues and inputs.initial else 0
+    return {
+        "stage": name,
+        "argv": argv,
+        "gate": recipe.model.attention_output_gate,
+        "data": {
+            "order": stage.data_order,
+            "prefixes": inputs.prefixes,
+            "weights": inputs.weights,
+            "split": stage.data_split,
+            "sample_offset": offset,
+            "vocab_size": recipe.tokenizer.vocab_size,
+            "eod": inputs.eod,
+            "seq_length": stage.seq_length,
+            "seed": stage.seed,
+            "cache": str(run / "data-cache"),
+            "threads": stage.dataset_builder_threads,
+        },
+        "run": str(run),
+        "iterations": length.iterations,
+        "log_interval": stage.log_interval,
+        "keep_recent": stage.checkpoints.keep_recent,
+        "keep_every": stage.checkpoints.keep_every,
+    }
