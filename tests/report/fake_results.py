@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from zgcm import identity, plan
+from zgcm import identity, lengths
 from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.io import canonical_json, write_bytes, write_json
@@ -113,8 +113,8 @@ def fake_training(
     recipe: Recipe, layout: Layout, name: str, chance: random.Random, start: float, partial: int | None
 ) -> float:
     stage = recipe.train_stages()[name]
-    first = plan.first_iteration(recipe, layout, name)
-    last = plan.cumulative_iterations(recipe, layout, name) or 0
+    first = lengths.first_iteration(recipe, layout, name)
+    last = first + (lengths.steps(recipe, layout, name) or 0)
     run_id = identity.run_id(identity.recipe_id(recipe, "train", name), {})
     run = layout.runs(name) / run_id
     high, low = {"sft": (6.9, 0.08)}.get(name, (2.9, 2.5) if "mid" in name else (2.2, 1.75))

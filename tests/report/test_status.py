@@ -70,6 +70,13 @@ def test_half_a_line_is_left_for_next_time(tiny: Recipe, unfinished: Layout) -> 
     assert states(tiny, unfinished)["midtrain_64k"]["step"] == 3
 
 
+def test_results_of_another_recipe_are_refused(unfinished: Layout) -> None:
+    write_json(unfinished.stamp, {"name": "zgcm-7b", "recipe": "config/zgcm-7b.yaml"})
+    answer = CliRunner().invoke(app, ["status", "--results", str(unfinished.root)])
+    assert answer.exit_code != 0
+    assert "belong to another recipe" in str(answer.exception)
+
+
 def test_json_is_data(unfinished: Layout) -> None:
     from zgcm.cli import verbs  # noqa: F401
 
