@@ -14,6 +14,7 @@ from zgcm.corpus.dedup import deduplicate
 from zgcm.corpus.mix import plan_mix
 from zgcm.corpus.placement import contiguous_shards, outliers
 from zgcm.errors import ZgcmError
+from zgcm.identity import recipe_id
 from zgcm.io import read_json
 from zgcm.layout import Layout
 from zgcm.records import read_records
@@ -211,6 +212,12 @@ def test_an_index_of_another_tokenizer_is_refused(layout, tmp_path):
     make_tokenizer(make_recipe(SHARDS, vocab_size=380), copy)
     with pytest.raises(ZgcmError, match=r"tokenized with another tokenizer.*zgcm index web 00000"):
         planned(copy, {"m": {"sources": {"web": 1}}})
+
+
+def test_the_order_of_sources_is_identity():
+    ab, ba = ({"m": {"sources": sources}} for sources in ({"web": 1, "books": 1}, {"books": 1, "web": 1}))
+    ids = {recipe_id(make_recipe(SHARDS, mixes), "mix", "m") for mixes in (ab, ba, ab)}
+    assert len(ids) == 2
 
 
 def test_same_bytes_again(layout):
