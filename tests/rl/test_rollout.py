@@ -63,6 +63,7 @@ STAGE = {
     "domain": "math",
     "steps": 1,
     "prompts": {"kind": "files", "train": "a", "valid": "b"},
+    "learner": {"weight_transfer": "object_store"},
 }
 
 
@@ -71,6 +72,7 @@ STAGE = {
     [
         ({"domain": "code"}, "domain"),
         ({"learner": {"kl_coefficient": 0.1}}, "kl_coefficient"),
+        ({"learner": {"weight_transfer": "nccl"}}, "weight_transfer"),
         ({"rollout": {"max_model_len": 1000}}, "rollout.sampling.max_tokens"),
         ({"max_prompt_tokens": 98304}, "max_tokens"),
     ],

@@ -128,7 +128,7 @@ class Loop:
             batch = trajectories([prompts[i] for i in kept], [groups[i] for i in kept], advantages)
             with self._timed("learner"):
                 update |= self.learners.step(batch, step, stage.steps)
-            if stage.rollout.max_head_offpolicyness == 0:
+            if all(response.version == step for group in groups for response in group):
                 self._check_gap(update["logprob_gap_mean"])
         if ahead is not None:
             with self._timed("rollout"):

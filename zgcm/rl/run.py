@@ -131,6 +131,13 @@ def check_consistent(name: str, stage: RLStage) -> None:
             where=f"{where}.learner.kl_coefficient",
             expected="0",
         )
+    if stage.learner.weight_transfer != "object_store":
+        raise ZgcmError(
+            "This transport of weights is not available",
+            where=f"{where}.learner.weight_transfer",
+            found=stage.learner.weight_transfer,
+            expected="object_store (through host memory; works on GPUs too)",
+        )
     for key, sampling in (("rollout", stage.rollout.sampling), ("evaluation", stage.evaluation.sampling)):
         if sampling.max_tokens > stage.rollout.max_model_len:
             raise ZgcmError(
