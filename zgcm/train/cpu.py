@@ -36,6 +36,7 @@ def install() -> bool:
         _device_queries()
         _random_state()
         _gloo()
+        _bf16_products()
         # Eager fusions: compiling them costs 41 s on the first step and needs a C++ compiler.
         torch.compile = lambda model=None, **_: model if model is not None else (lambda fn: fn)  # type: ignore
         # Training never tokenizes; importing transformers and what hangs on it is 40 % of a tiny stage's start.
@@ -110,6 +111,29 @@ class _Stream:
 
     def elapsed_time(self, other: Any) -> float:
         return 0.0
+
+
+def _bf16_products() -> None:
+    """Multiply bf16 matrices in fp32 and round once, as bf16 hardware does.
+
+    Products of bf16 numbers are exact in fp32, so only the order of summation can differ. On a CPU without
+    bf16 instructions torch's own bf16 kernels are 7 to 40 times slower (512 x 768 x 128: 61 ms against 1.5).
+    """
+    matmul, addmm = torch.matmul, torch.addmm
+
+    def matmul_in_fp32(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        if a.dtype != torch.bfloat16 or b.dtype != torch.bfloat16:
+            return matmul(a, b)
+        return matmul(a.float(), b.float()).bfloat16()
+
+    def addmm_in_fp32(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, **factors: Any) -> torch.Tensor:
+        if a.dtype != torch.bfloat16:
+            return addmm(c, a, b, **factors)
+        return addmm(c.float(), a.float(), b.float(), **factors).bfloat16()
+
+    torch.matmul = matmul_in_fp32  # type: ignore[assignment]
+    torch.Tensor.matmul = torch.Tensor.__matmul__ = matmul_in_fp32  # type: ignore
+    torch.addmm = addmm_in_fp32  # type: ignore[assignment]
 
 
 def _device_queries() -> None:
