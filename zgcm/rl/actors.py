@@ -4,7 +4,6 @@ A lost process or a stuck collective becomes an error, which the workflow answer
 from the last recover point; never a hang. The actors import torch and vLLM, this module does not.
 """
 
-import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,7 +50,7 @@ class LearnerActor:
 
         from zgcm.rl.learner import Learner
 
-        torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
+        torch.set_num_threads(1)  # sums in one order, so results do not depend on the machine's cores
         if self.world > 1:
             torch.distributed.init_process_group(
                 "nccl" if torch.cuda.is_available() else "gloo",
@@ -138,15 +137,18 @@ class Rollouts:
 class Learners:
     """All learner processes; each gets every call, the first one's answer counts."""
 
-    def __init__(self, policy: Path, stage: RLStage, *, cpu: bool, threads: int) -> None:
+    def __init__(self, policy: Path, stage: RLStage, *, cpu: bool) -> None:
         import ray
 
         from zgcm.rl.environment import LEARNER_ENVIRONMENT
 
         world = stage.learner.processes
-        env = LEARNER_ENVIRONMENT | {"OMP_NUM_THREADS": str(threads)}
         actor: Any = ray.remote(LearnerActor)
-        options = {"num_cpus": 0, "num_gpus": 0 if cpu else 1, "runtime_env": {"env_vars": env}}
+        options = {
+            "num_cpus": 0,
+            "num_gpus": 0 if cpu else 1,
+            "runtime_env": {"env_vars": LEARNER_ENVIRONMENT},
+        }
         self.stage = stage
         self.processes = [actor.options(**options).remote(rank, world) for rank in range(world)]
         self._policy = str(policy)

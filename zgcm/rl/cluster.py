@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zgcm.errors import ZgcmError
+from zgcm.io import write_text
 
 ADDRESS = "ZGCM_RAY_ADDRESS"
 """Set by the multi-node launcher to the cluster it started for this job. RAY_ADDRESS is not read."""
@@ -47,6 +48,7 @@ def ray_cluster(*, cpus: int, gpus: int, logs: Path) -> Iterator[None]:
     finally:
         ray.shutdown()
         shutil.rmtree(directory, ignore_errors=True)
+        logs.with_name("ray_directory").unlink(missing_ok=True)
 
 
 def start_local(*, cpus: int, gpus: int, logs: Path) -> Path:
@@ -56,8 +58,12 @@ def start_local(*, cpus: int, gpus: int, logs: Path) -> Path:
     """
     import ray
 
+    note = logs.with_name("ray_directory")
+    if note.exists():  # of an attempt that was killed
+        shutil.rmtree(note.read_text(), ignore_errors=True)
     for attempt in range(1, START_ATTEMPTS + 1):
         directory = Path(tempfile.mkdtemp(prefix="zg", dir=short_directory()))
+        write_text(note, str(directory))
         try:
             ray.init(
                 address="local",

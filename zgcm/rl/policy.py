@@ -15,6 +15,8 @@ from zgcm.rundir.manifest import NAME as MANIFEST
 from zgcm.rundir.manifest import is_complete, write_manifest
 
 MUON_MOMENTUM = 0.95
+MUON_ADAMW_SIZE = 0.2
+"""Times sqrt(longer side): the root mean square of AdamW's updates, so both take one learning rate."""
 
 
 def load_policy(directory: Path, settings: Settings, device: torch.device) -> nn.Module:
@@ -68,12 +70,20 @@ def build_optimizers(model: nn.Module, settings: Settings, *, sharded: bool) -> 
     )
     if not matrices:
         return [adam]
-    muon = torch.optim.Muon(
+    from emerging_optimizers.orthogonalized_optimizers import Muon
+
+    # in fp32: torch.optim.Muon computes in bf16, and a CPU without bf16 units needs many times longer for it
+    muon = Muon(
         matrices,
         lr=settings.lr,
         momentum=MUON_MOMENTUM,
+        nesterov=True,
         weight_decay=settings.weight_decay,
-        adjust_lr_fn="match_rms_adamw",
+        scale_mode="spectral",
+        extra_scale_factor=MUON_ADAMW_SIZE,
+        fp32_matmul_prec="highest",
+        coefficient_type="simple",
+        num_ns_steps=5,
     )
     return [adam, muon]
 

@@ -99,7 +99,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
         ray_seconds = time.monotonic() - begun
         say(f"{run.name} starting vLLM engines: {stage.rollout.engines}, learners: {stage.learner.processes}")
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
-        learners = Learners(run.policy, stage, cpu=cpu, threads=stage.resources.cpus_per_process)
+        learners = Learners(run.policy, stage, cpu=cpu)
         learners.build()
         learners.wait_ready()
         rollouts.wait_ready()
