@@ -4,8 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from zgcm.config.load import load_recipe, read_mapping
+from zgcm.config.load import load_recipe, read_mapping, validate_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 
@@ -175,3 +177,54 @@ def test_stage_defaults_yield_to_the_stage(overlay: Callable[..., Recipe]) -> No
     stages = loaded.train_stages()
     assert (stages["pretrain_1t"].log_interval, stages["pretrain_1t"].seed) == (7, 5)
     assert stages["pretrain_3p2t"].seed == 3
+
+
+# --- whatever stands in the file, the answer is a recipe or an explanation -----------------------
+
+JUNK = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    10**30,
+    "",
+    "x",
+    "2e-4",
+    [],
+    [1],
+    [[]],
+    {},
+    {"a": 1},
+    {1: 2},
+    {"kind": []},
+    {"kind": 3},
+]
+
+
+def paths_of(value: object, prefix: tuple = ()) -> list[tuple]:
+    if not isinstance(value, dict):
+        return []
+    below = [path for key, item in value.items() for path in paths_of(item, (*prefix, key))]
+    return [(*prefix, key) for key in value] + below
+
+
+def replaced(value: dict, path: tuple, junk: object) -> dict:
+    head, rest = path[0], path[1:]
+    return {**value, head: replaced(value[head], rest, junk) if rest else junk}
+
+
+TINY_DATA = read_mapping(ROOT / "config/tiny.yaml")
+PATHS = paths_of(TINY_DATA)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_junk_anywhere_is_explained(data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(PATHS))
+    key = data.draw(st.sampled_from([path[-1], "unknown", 7, "kind"]))
+    changed = replaced(TINY_DATA, (*path[:-1], key), data.draw(st.sampled_from(JUNK)))
+    try:
+        validate_recipe(changed, "test")
+    except ZgcmError as error:
+        assert path[0] in error.found or str(key) in error.found

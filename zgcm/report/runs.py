@@ -68,12 +68,7 @@ def attempts(run: Path) -> list[dict[str, Any]]:
     """Every attempt at a run from run.json: started, ended (absent while it runs, or when it was killed; both
     seconds since the epoch), argv, host, commit, versions."""
     path = run / "run.json"
-    if not path.is_file():
-        return []
-    record = read_json(path)
-    if "attempts" in record:
-        return record["attempts"]
-    return [record | ({"ended": record["finished"]} if "finished" in record else {})]
+    return read_json(path)["attempts"] if path.is_file() else []
 
 
 def seconds(run: Path) -> float | None:

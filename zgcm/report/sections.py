@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zgcm import __version__
+from zgcm.config.plan import parameters
 from zgcm.config.recipe import Recipe
 from zgcm.io import read_json
 from zgcm.layout import Layout
@@ -30,8 +31,8 @@ def headline(rows: list[dict[str, Any]]) -> str:
     for row in done:
         if row["reward_last"] is not None:
             before, after = numbers.percent(row["reward_first"]), numbers.percent(row["reward_last"])
-            said.append(f"{row['stage']} raised right answers on held-out prompts from {before} to {after}.")
-    return " ".join(said)
+            said.append(f"Right answers on held-out prompts went from {before} to {after} ({row['stage']}).")
+    return " ".join(said).replace(" %", "\u00a0%")
 
 
 def facts(recipe: Recipe, layout: Layout, rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -40,7 +41,8 @@ def facts(recipe: Recipe, layout: Layout, rows: list[dict[str, Any]]) -> list[tu
     records = [item for row in rows if row["run_id"] for item in runs.attempts(run_directory(layout, row))]
     tokens = sum(row["tokens"] or 0 for row in rows if row["kind"] != "rl")
     found: list[tuple[str, str]] = [
-        ("model", f"{recipe.model.num_layers} layers × {recipe.model.hidden_size:,}"),
+        ("parameters", numbers.count(parameters(recipe.model, recipe.tokenizer.vocab_size).total)),
+        ("layers × width", f"{recipe.model.num_layers} × {recipe.model.hidden_size:,}"),
         ("tokens trained", numbers.count(tokens)),
         ("time", numbers.duration(sum(row["seconds"] or 0 for row in rows)) if records else "–"),
     ]
@@ -110,7 +112,7 @@ def source_words(row: dict[str, Any]) -> dict[str, Any]:
         "category": row["category"],
         "assumed": row["assumed"],
         "shards": f"{shards:,}" if done == shards else f"{done:,} of {shards:,}",
-        "reasons": ", ".join(reasons) or ("none" if row["in"] else "–"),
+        "reasons": ", ".join(reasons),
         **{
             kind: "–" if row[kind] is None else f"{row[kind]:,}"
             for kind in ("in", "kept", "review", "dropped")

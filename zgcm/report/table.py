@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from zgcm import plan
+from zgcm import lengths
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.layout import Layout
@@ -62,7 +62,7 @@ def sampled_tokens(run: Path) -> int:
 def train_facts(recipe: Recipe, layout: Layout, name: str, done: dict[str, Any]) -> dict[str, Any]:
     """Steps and tokens of the stage alone: `done` counts those it continues from, too."""
     return {
-        "steps": done["iteration"] - plan.first_iteration(recipe, layout, name),
+        "steps": done["iteration"] - lengths.first_iteration(recipe, layout, name),
         "tokens": done["consumed_tokens"] - first_tokens(recipe, layout, name),
         "first_loss": done["first_loss"],
         "last_loss": done["final_loss"],

@@ -55,7 +55,7 @@ def train(trainer: Trainer) -> None:
     from megatron.training.argument_utils import gpt_config_from_args, pretrain_cfg_container_from_args
     from megatron.training.arguments import parse_and_validate_args
 
-    from zgcm.model.megatron import block_spec
+    from zgcm.model.megatron import block_spec, install_packed_rope
     from zgcm.train import muon
     from zgcm.train.datasets import DataPlan, build
 
@@ -64,6 +64,7 @@ def train(trainer: Trainer) -> None:
     # The wheel ships the compiled helper but not the Makefile that upstream would call to build it.
     dataset_utils.compile_helpers = lambda: None
     muon.install()
+    install_packed_rope()
     sys.argv = ["zgcm train", *trainer.argv]
     args = parse_and_validate_args()
     model = gpt_config_from_args(args)

@@ -29,7 +29,7 @@ def main() -> None:
         signal.alarm(math.ceil(deadline) + GRACE_SECONDS)
         found, gold = json.loads(line)
         try:
-            answer = {"equal": equal(found, gold)}
+            answer: dict[str, bool | str] = {"equal": equal(found, gold)}
         except (Exception, RecursionError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:200]}
         signal.alarm(0)
