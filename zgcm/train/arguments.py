@@ -4,7 +4,6 @@ The options are those of the published launchers (fact sheet 2.1, 4.1, 4.3, 5.1,
 0.19.2's spelling, grouped as they are. On a CPU (`engine: local`) a few differ; `_engine` names them all.
 """
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,9 +73,9 @@ def packed_plan(stage: TrainStage, name: str, metadata: dict[str, Any]) -> Plan:
         raise ZgcmError(
             "The packed data is too small for this batch: whole iterations miss the epochs by more than 0.01",
             where=f"stages.{name}",
-            found=f"{tokens} tokens = {effective:.4f} epochs in {iterations} iterations of {batch_tokens} tokens",
+            found=f"{tokens} tokens = {effective:.4f} epochs in {iterations} iterations of {batch_tokens}",
             expected=f"{epochs} epochs",
-            hint=f"use more data (at least {math.ceil(batch_tokens * 100)} tokens) or a smaller global_batch_size",
+            hint=f"use at least {batch_tokens * 100} tokens or a smaller global_batch_size",
         )
     interval = stage.checkpoints.save_interval or epoch_iterations * stage.checkpoints.save_every_epochs
     return Plan(iterations, min(interval, iterations))
@@ -268,9 +267,10 @@ def _logging(stage: TrainStage, length: Plan, run: Path) -> list[Options]:
 
 
 def _engine(stage: TrainStage) -> list[Options]:
-    """What only a CPU run needs: gloo, no CUDA kernels, initial weights that no layout changes."""
+    """What only one engine needs. On a CPU: gloo, no CUDA kernels, initial weights that no layout changes."""
     if stage.engine == "transformer_engine":
-        return []
+        published_sft = [["--no-gradient-accumulation-fusion"], ["--ckpt-fully-parallel-load"]]
+        return published_sft if stage.kind == "sft" else []
     return [
         ["--distributed-backend", "gloo"],
         ["--use-cpu-initialization"],

@@ -132,8 +132,9 @@ def size_problems(stage: TrainStage, name: str, tokens: int) -> list[str]:
     if tokens > batch:
         return []
     return [
-        f"The corpus is too small for one batch: mixes {', '.join(stage.mix)} have {tokens} tokens, one batch "
-        f"of stages.{name} takes {batch} + 1 (global_batch_size x seq_length). Use more data or a smaller batch."
+        f"The corpus is too small for one batch: mixes {', '.join(stage.mix)} have {tokens} tokens, one "
+        f"batch of stages.{name} takes {batch} + 1 (global_batch_size x seq_length). Use more data or a "
+        "smaller batch."
     ]
 
 
