@@ -22,6 +22,7 @@ if not workflow.overwrite_configfiles:  # testing `config` would break `--config
 
     configfile: str(CHECKOUT / "config/tiny.yaml")
 
+
 LAYOUT = Layout()
 try:
     RECIPE, RECIPE_FILE = resolve(config, CHECKOUT, LAYOUT.root)

@@ -4,8 +4,6 @@
 and code never do.
 """
 
-from functools import cache
-
 from zgcm import identity
 from zgcm.layout import mix_shards, raw_input, source_shards
 
@@ -31,7 +29,6 @@ wildcard_constraints:
 # --- identity -----------------------------------------------------------------------------------------------
 
 
-@cache
 def recipe_id(step, name=""):
     return identity.recipe_id(RECIPE, step, name)
 
@@ -78,40 +75,30 @@ def of_shards(sources, path):
     return [str(path(source, shard)) for source in sources for shard in source_shards(RECIPE, source)]
 
 
-def index_files(source, suffix):
-    return [f"{LAYOUT.index_prefix(source, shard)}.{suffix}" for shard in source_shards(RECIPE, source)]
-
-
 def tokenizer_corpus(wildcards):
     return of_shards(RECIPE.tokenizer.sources, LAYOUT.cleaned) if RECIPE.tokenizer.kind == "train" else []
 
 
-def mix_cleaned(wildcards):
-    return of_shards(RECIPE.mixes[wildcards.mix].sources, LAYOUT.cleaned)
+def of_mix(mix, path):
+    """`path(source, shard)` of every shard of the mix's sources."""
+    return of_shards(RECIPE.mixes[mix].sources, path)
 
 
-def mix_summaries(wildcards):
-    return of_shards(RECIPE.mixes[wildcards.mix].sources, LAYOUT.cleaning_summary)
+def of_the_mix(path):
+    """The same for the job's mix, as an input function."""
+
+    def of_job(wildcards):
+        return of_mix(wildcards.mix, path)
+
+    return of_job
 
 
-def mix_facts(wildcards):
-    return of_shards(RECIPE.mixes[wildcards.mix].sources, LAYOUT.index_facts)
+def index_bin(source, shard):
+    return f"{LAYOUT.index_prefix(source, shard)}.bin"
 
 
-def mix_index_reports(wildcards):
-    return of_shards(RECIPE.mixes[wildcards.mix].sources, LAYOUT.index_report)
-
-
-def mix_fingerprints(wildcards):
-    return of_shards(RECIPE.mixes[wildcards.mix].sources, LAYOUT.fingerprints)
-
-
-def mix_indexes(wildcards):
-    return [file for source in RECIPE.mixes[wildcards.mix].sources for file in index_files(source, "idx")]
-
-
-def mix_tokens(wildcards):
-    return [file for source in RECIPE.mixes[wildcards.mix].sources for file in index_files(source, "bin")]
+def index_idx(source, shard):
+    return f"{LAYOUT.index_prefix(source, shard)}.idx"
 
 
 def kept_by_earlier_mixes(wildcards):
@@ -119,8 +106,7 @@ def kept_by_earlier_mixes(wildcards):
 
 
 def selections(mix):
-    """Output patterns: a rule's outputs all carry its wildcard."""
-    return [str(LAYOUT.selection("{mix}", shard)) for shard in mix_shards(RECIPE, mix)]
+    return [str(LAYOUT.selection(mix, shard)) for shard in mix_shards(RECIPE, mix)]
 
 
 def packed_manifests(wildcards):
@@ -130,15 +116,9 @@ def packed_manifests(wildcards):
 
 
 def training_files(mix):
-    """What a stage reads of a mix."""
-    if mix in DOCUMENT_MIXES:
-        parts = ["_text_document.bin", "_text_document.idx", ".json"]
-        return [f"{LAYOUT.mix(mix) / shard}{part}" for shard in mix_shards(RECIPE, mix) for part in parts]
-    parts = [*(f"_{part}" for part in PACKED_PARTS), ".json"]
-    files = [
-        f"{LAYOUT.packed_prefix(mix, shard)}{part}" for shard in mix_shards(RECIPE, mix) for part in parts
-    ]
-    return [*files, str(LAYOUT.dataset(mix))]
+    """What a stage waits for: the manifest of each shard, written after the shard's other files."""
+    manifests = [str(LAYOUT.mix(mix) / f"{shard}.json") for shard in mix_shards(RECIPE, mix)]
+    return manifests if mix in DOCUMENT_MIXES else [*manifests, str(LAYOUT.dataset(mix))]
 
 
 def stage_data(wildcards):
@@ -155,7 +135,7 @@ def policy_init(wildcards):
 
 
 def evaluations(stage, directory="{stage}"):
-    """Output patterns, or with `directory` the files themselves."""
+    """Output patterns, since a rule's outputs all carry its wildcard; with `directory` the files themselves."""
     return [
         str(LAYOUT.evaluation(directory, version)) for version in RECIPE.stages[stage].evaluation_versions()
     ]

@@ -147,9 +147,9 @@ def _mix(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     parents: Parents = []
     for source in mix.sources:
         parents += [("fingerprint", source), ("index", source)]
-    return {"name": name, **semantic(mix), "include": include}, parents + [
-        ("mix", other) for other in mix.exclude
-    ]
+    # Of equal texts the one of the source listed first survives, so the order of the keys decides too.
+    settings = {"name": name, **semantic(mix), "include": include, "source_order": list(mix.sources)}
+    return settings, parents + [("mix", other) for other in mix.exclude]
 
 
 def _train(recipe: Recipe, name: str) -> tuple[Any, Parents]:

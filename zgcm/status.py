@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from zgcm import identity, plan
+from zgcm import identity, lengths
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
@@ -38,7 +38,7 @@ def stage_state(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
         "kind": stage.kind,
         "state": "waiting",
         "step": 0,
-        "steps": plan.steps(recipe, layout, name),
+        "steps": lengths.steps(recipe, layout, name),
         "loss": None,
         "reward": None,
         "changed": [],
@@ -63,7 +63,7 @@ def progress(recipe: Recipe, layout: Layout, name: str, run: Path) -> dict[str, 
         last = runs.last_line(run / "reward.jsonl") or {}
         return {"step": last.get("step", 0), "reward": last.get("mean_raw_reward")}
     last = runs.last_line(run / "loss.jsonl") or {}
-    start = plan.first_iteration(recipe, layout, name)
+    start = lengths.first_iteration(recipe, layout, name)
     return {"step": max(last.get("iteration", start) - start, 0), "loss": last.get("loss")}
 
 

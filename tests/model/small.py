@@ -30,17 +30,17 @@ MODEL = Model(
 ROWS = published.padded_vocabulary(MODEL, VOCABULARY)
 
 
-def config(model: Model = MODEL) -> dict:
+def config(model: Model = MODEL, rows: int = ROWS) -> dict:
     return published.config(
-        model, vocabulary=ROWS, rotary_base=ROTARY_BASE, context=CONTEXT, end_of_text=0, dtype="float32"
+        model, vocabulary=rows, rotary_base=ROTARY_BASE, context=CONTEXT, end_of_text=0, dtype="float32"
     )
 
 
-def weights(model: Model = MODEL, seed: int = 0) -> dict[str, torch.Tensor]:
+def weights(model: Model = MODEL, rows: int = ROWS, seed: int = 0) -> dict[str, torch.Tensor]:
     """Random weights large enough that logits spread and every part of the model matters."""
     generator = torch.Generator().manual_seed(seed)
     state = {}
-    for name, shape in published.shapes(model, ROWS).items():
+    for name, shape in published.shapes(model, rows).items():
         noise = torch.randn(shape, generator=generator)
         if len(shape) == 1:
             state[name] = 1 + 0.2 * noise
@@ -51,18 +51,18 @@ def weights(model: Model = MODEL, seed: int = 0) -> dict[str, torch.Tensor]:
     return state
 
 
-def network(model: Model = MODEL, attention: str = "sdpa") -> ZgcmForCausalLM:
-    built = ZgcmForCausalLM(ZgcmConfig(**config(model))).eval()
-    built.load_state_dict(weights(model))
+def network(model: Model = MODEL, attention: str = "sdpa", rows: int = ROWS) -> ZgcmForCausalLM:
+    built = ZgcmForCausalLM(ZgcmConfig(**config(model, rows))).eval()
+    built.load_state_dict(weights(model, rows))
     built.set_attn_implementation(attention)
     return built
 
 
-def directory(path: Path, model: Model = MODEL) -> Path:
+def directory(path: Path, model: Model = MODEL, rows: int = ROWS) -> Path:
     """A Hugging Face directory without tokenizer."""
     path.mkdir(parents=True)
-    write_safetensors(path, published.shapes(model, ROWS), iter(weights(model).items()), torch.float32)
-    write_json(path / "config.json", config(model))
+    write_safetensors(path, published.shapes(model, rows), iter(weights(model, rows).items()), torch.float32)
+    write_json(path / "config.json", config(model, rows))
     return path
 
 

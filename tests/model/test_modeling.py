@@ -35,19 +35,17 @@ def reference_logits(state: dict[str, Tensor], ids: list[int]) -> Tensor:
         h = rms(x, w[p + "post_attention_layernorm.weight"])
         q, k, v = (h @ w[f"{p}self_attn.{n}_proj.weight"].T for n in "qkv")
         mixed = torch.zeros_like(q)
-        for t in range(len(ids)):
-            first = 0 if layer == 5 else max(0, t - small.WINDOW + 1)
-            for head in range(4):
-                mine, theirs = slice(head * 32, head * 32 + 32), slice(head // 2 * 32, head // 2 * 32 + 32)
-                query = rotated(rms(q[t, mine], w[p + "self_attn.q_norm.weight"]), t)
-                keys = torch.stack(
-                    [
-                        rotated(rms(k[s, theirs], w[p + "self_attn.k_norm.weight"]), s)
-                        for s in range(first, t + 1)
-                    ]
-                )
-                share = (keys @ query / math.sqrt(32)).softmax(0)
-                mixed[t, mine] = share @ v[first : t + 1, theirs]
+        for head in range(4):
+            mine, theirs = slice(head * 32, head * 32 + 32), slice(head // 2 * 32, head // 2 * 32 + 32)
+            queries = rms(q[:, mine], w[p + "self_attn.q_norm.weight"])
+            keys = rms(k[:, theirs], w[p + "self_attn.k_norm.weight"])
+            queries, keys = (
+                torch.stack([rotated(x[t], t) for t in range(len(ids))]) for x in (queries, keys)
+            )
+            for t in range(len(ids)):
+                seen = slice(0 if layer == 5 else max(0, t - small.WINDOW + 1), t + 1)
+                share = (keys[seen] @ queries[t] / math.sqrt(32)).softmax(0)
+                mixed[t, mine] = share @ v[seen, theirs]
         if layer != 5:
             mixed = mixed * torch.sigmoid(h @ w[p + "self_attn.g_proj.weight"].T)
         x = x + mixed @ w[p + "self_attn.o_proj.weight"].T

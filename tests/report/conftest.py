@@ -1,5 +1,6 @@
 """One complete and one unfinished results directory of the tiny recipe, made once."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,13 @@ def complete(tiny: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Layout:
     return fake_results(tiny, tmp_path_factory.mktemp("complete") / "results")
 
 
+@pytest.fixture(scope="session")
+def killed(tiny: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    return fake_results(tiny, tmp_path_factory.mktemp("killed") / "results", upto="midtrain_64k", steps=3)
+
+
 @pytest.fixture
-def unfinished(tiny: Recipe, tmp_path: Path) -> Layout:
-    """Stopped by a kill in the middle of midtrain_64k, after 3 of its 8 steps."""
-    return fake_results(tiny, tmp_path / "results", upto="midtrain_64k", steps=3)
+def unfinished(killed: Layout, tmp_path: Path) -> Layout:
+    """Stopped by a kill in the middle of midtrain_64k, after 3 of its 8 steps. A copy, free to change."""
+    shutil.copytree(killed.root, tmp_path / "results")
+    return Layout(tmp_path / "results")

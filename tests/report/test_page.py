@@ -65,7 +65,7 @@ def test_same_results_give_the_same_bytes(page: str, tiny: Recipe, complete: Lay
 
 
 def test_the_numbers_are_the_files_numbers(page: str) -> None:
-    assert "41.0 % to 90.4 %" in page  # first and last evaluation
+    assert "41.0\u00a0% to 90.4\u00a0%" in page  # first and last evaluation
     assert ">102.4K<" in page  # 100 steps x 16 x 64
     assert ">153.6K<" in page  # the second stage counts its own 150 steps only
 

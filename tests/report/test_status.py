@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from typer.testing import CliRunner
 
+from zgcm.cli import verbs  # noqa: F401
 from zgcm.cli.app import app
 from zgcm.config.recipe import Recipe
 from zgcm.io import write_json
@@ -70,9 +71,14 @@ def test_half_a_line_is_left_for_next_time(tiny: Recipe, unfinished: Layout) -> 
     assert states(tiny, unfinished)["midtrain_64k"]["step"] == 3
 
 
-def test_json_is_data(unfinished: Layout) -> None:
-    from zgcm.cli import verbs  # noqa: F401
+def test_results_of_another_recipe_are_refused(unfinished: Layout) -> None:
+    write_json(unfinished.stamp, {"name": "zgcm-7b", "recipe": "config/zgcm-7b.yaml"})
+    answer = CliRunner().invoke(app, ["status", "--results", str(unfinished.root)])
+    assert answer.exit_code != 0
+    assert "belong to another recipe" in str(answer.exception)
 
+
+def test_json_is_data(unfinished: Layout) -> None:
     answer = CliRunner().invoke(app, ["status", "--json", "--results", str(unfinished.root)])
     assert answer.exit_code == 0
     assert [row["state"] for row in json.loads(answer.stdout)] == ["done"] * 3 + ["interrupted"] + [

@@ -52,7 +52,7 @@ SHORT = [10, 20, 30, 40]
         ([0.0, math.nan, 1.0, 0.0], SHORT, "nonfinite_reward"),
         (MIXED, [10, 20, 30, 101], "over_update_cap"),
         ([0.0, 1.2, 1.0, 0.0], SHORT, "reward_out_of_range"),
-        ([1.0, 0.95, 0.96, 1.0], SHORT, "zero_variance_group"),  # all right: the penalty alone teaches nothing
+        ([1.0, 0.95, 0.96, 1.0], SHORT, "zero_variance_group"),  # the penalty alone teaches nothing
         ([0.0] * 4, SHORT, "zero_variance_group"),
         # the first reason wins
         ([math.inf, 2.0], [1, 500], "bad_group_size"),

@@ -13,7 +13,13 @@ from zgcm.rl.trajectory import Trajectory
 from zgcm.rl.weights import checksum, pack, unpack
 from zgcm.rundir.manifest import verify_manifest
 
-TINY = {"lr": 1e-3, "dtype": "float32", "attention": "sdpa", "minibatches": 2, "max_tokens_per_microbatch": 64}
+TINY = {
+    "lr": 1e-3,
+    "dtype": "float32",
+    "attention": "sdpa",
+    "minibatches": 2,
+    "max_tokens_per_microbatch": 64,
+}
 
 
 def build(policy: Path, **settings: Any) -> Learner:
@@ -25,7 +31,8 @@ def batch(count: int = 6) -> list[Trajectory]:
     made = []
     for number in range(count):
         prompt, answer = (
-            torch.randint(5, 260, (size,), generator=generator).tolist() for size in (4 + number, 20 - 2 * number)
+            torch.randint(5, 260, (size,), generator=generator).tolist()
+            for size in (4 + number, 20 - 2 * number)
         )
         advantage = 1.0 if number % 2 else -1.0
         made.append(Trajectory(prompt, answer, [-4.0] * len(answer), advantage))
@@ -78,13 +85,17 @@ def test_a_step_is_the_gradient_of_the_formula(policy: Path) -> None:
     learner = build(policy, minibatches=1)
     with torch.no_grad():
         items = [
-            Trajectory(item.prompt_ids, item.token_ids, alone(learner, item).tolist(), item.advantage) for item in items
+            Trajectory(item.prompt_ids, item.token_ids, alone(learner, item).tolist(), item.advantage)
+            for item in items
         ]
     total = sum(
-        (-(alone(learner, item) - alone(learner, item).detach()).exp() * item.advantage).sum() for item in items
+        (-(alone(learner, item) - alone(learner, item).detach()).exp() * item.advantage).sum()
+        for item in items
     ) / sum(len(item.token_ids) for item in items)
     total.backward()
-    expected = torch.nn.utils.get_total_norm([p.grad for p in learner.model.parameters() if p.grad is not None])
+    expected = torch.nn.utils.get_total_norm(
+        [p.grad for p in learner.model.parameters() if p.grad is not None]
+    )
     learner.model.zero_grad()
     stats = learner.step(items, 0, 10)
     assert stats["grad_norm"] == pytest.approx(float(expected), rel=1e-4)

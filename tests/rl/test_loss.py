@@ -9,7 +9,9 @@ from zgcm.rl.advantages import batch_normalise, group_normalise
 from zgcm.rl.loss import grpo_loss, warmup_factor
 
 
-def reference(new: float, proximal: float, behaviour: float, advantage: float, clip: float, cap: float) -> float:
+def reference(
+    new: float, proximal: float, behaviour: float, advantage: float, clip: float, cap: float
+) -> float:
     """One token, from the formula."""
     weight = math.exp(proximal - behaviour)
     if weight > cap:

@@ -43,7 +43,10 @@ def test_good_rows_and_blank_lines(tmp_path: Path) -> None:
     [
         ("{", "Not valid JSON"),
         ("[1]", "JSON object"),
-        ({key: value for key, value in ROW.items() if key not in ("answers", "domain")}, "no answers, domain"),
+        (
+            {key: value for key, value in ROW.items() if key not in ("answers", "domain")},
+            "no answers, domain",
+        ),
         ({**ROW, "sample_id": "a"}, "occurs twice"),
         ({**ROW, "sample_id": "b", "domain": "code"}, "'math'"),
         ({**ROW, "sample_id": "b", "answers": []}, "non-empty list"),
@@ -98,5 +101,5 @@ def test_order_covers_an_epoch_and_changes_between_epochs() -> None:
     second = prompts.batch_at(11, 2, **settings) + prompts.batch_at(11, 3, **settings)
     assert first != second
     whole = [prompts.batch_at(11, step, **{**settings, "drop_last": False}) for step in range(3)]
-    assert sorted(sum(whole, [])) == list(range(11)) and len(whole[2]) == 3
+    assert sorted([place for batch in whole for place in batch]) == list(range(11)) and len(whole[2]) == 3
     assert prompts.batch_at(11, 1, **{**settings, "shuffle": False}) == [4, 5, 6, 7]

@@ -45,7 +45,12 @@ def test_the_shortcut_never_changes_a_verdict() -> None:
             boxed = candidate(rf"so \boxed{{{found}}}")
             quick = decided_without_parsing(boxed, str(gold))
             assert quick is not None and quick == equal(boxed, str(gold))
-    for answer, gold in ((r"\boxed{085}", "85"), (r"\boxed{85.0}", "85"), ("85", "85"), (r"\boxed{85}", "85%")):
+    for answer, gold in (
+        (r"\boxed{085}", "85"),
+        (r"\boxed{85.0}", "85"),
+        ("85", "85"),
+        (r"\boxed{85}", "85%"),
+    ):
         assert decided_without_parsing(candidate(answer), gold) is None
 
 
@@ -65,7 +70,9 @@ def test_hostile_pairs_die_at_the_deadline_and_block_nobody() -> None:
 
 def test_a_pair_that_breaks_the_parser_is_wrong_not_fatal() -> None:
     with verifier_pool(1, 5.0) as pool:
-        deep, normal = pool.judge([(r"\boxed{" + "(" * 3000 + "1" + ")" * 3000 + "}", "1"), (r"\boxed{1/2}", "0.5")])
+        deep, normal = pool.judge(
+            [(r"\boxed{" + "(" * 3000 + "1" + ")" * 3000 + "}", "1"), (r"\boxed{1/2}", "0.5")]
+        )
     assert not deep.equal
     assert normal.equal
 

@@ -24,9 +24,9 @@ def rl(
 ) -> None:
     """Train a policy with GRPO: vLLM samples, verifiers reward, a torch learner updates.
 
-    Reads results/export/INIT/ and writes results/STAGE/: runs/RUN_ID/ (reward.jsonl, speed.jsonl, evaluations/,
-    policies/, recover/), evaluations/version_NNN.json and, last, done. Killed, it continues from the last step
-    with the same command. One line a step goes to stderr.
+    Reads results/export/INIT/ and writes results/STAGE/: runs/RUN_ID/ (reward.jsonl, speed.jsonl,
+    evaluations/, policies/, recover/), evaluations/version_NNN.json and, last, done. Killed, it continues
+    from the last step with the same command. One line a step goes to stderr.
     """
     from zgcm.rl.run import run_stage
 
@@ -37,6 +37,6 @@ def rl(
         return
     first, last = done["evaluations"][0], done["evaluations"][-1]
     typer.echo(
-        f"{stage}: {done['steps']} steps; held-out reward {first['mean_raw_reward']:.3f} -> "
-        f"{last['mean_raw_reward']:.3f} ({last['completions']} completions); policy in {layout.root / done['policy']}"
+        f"{stage}: {done['steps']} steps, held-out reward {first['mean_raw_reward']:.3f} -> "
+        f"{last['mean_raw_reward']:.3f} ({last['completions']} completions), policy {done['policy']}"
     )

@@ -26,9 +26,11 @@ def status(
     Reads files only; safe at any time, also beside a running pipeline. A stale stage names the recipe keys
     that changed since it was made. Changed raw data is not looked at here: `snakemake -n` tells.
     """
+    from zgcm.rundir.stamp import check_stamp
     from zgcm.status import last_value, stage_states
 
     loaded, layout = open_recipe(recipe, results)
+    check_stamp(layout.stamp, loaded.name)
     rows = stage_states(loaded, layout)
     if as_json:
         print(json.dumps(rows, indent=2))

@@ -3,6 +3,7 @@
 from zgcm.cli import (  # noqa: F401
     corpus,
     export,
+    plan,
     recipe,
     report,
     rl,

@@ -125,6 +125,8 @@ def _data(recipe: "Recipe", at: str, stage: TrainStage) -> Iterator[str]:
         yield f"{at}.data_order: found {stage.data_order}; cyclic belongs to SFT, and SFT needs it"
     if stage.data_order == "sequential" and len(stage.mix) > 1:
         yield f"{at}.mix: a blend of {len(stage.mix)} mixes has no order of its own; give one mix or shuffle"
+    if stage.kind == "sft" and stage.micro_batch_size != 1:
+        yield f"{at}.micro_batch_size: found {stage.micro_batch_size}; packed sequences go one at a time"
     wanted = "packed" if stage.kind == "sft" else "documents"
     for name in stage.mix:
         mix = recipe.mixes[name]

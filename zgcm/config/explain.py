@@ -68,7 +68,8 @@ def _explain(kind: str, error: Any, section: type[Section] | None, path: str, fo
 def _unknown_key(key: str, section: type[Section] | None, path: str, found: Any) -> str:
     known = sorted(section.model_fields) if section else []
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    elsewhere = "" if near else _elsewhere(key, path)
+    elsewhere = _elsewhere(key, path, exact_only=bool(near))
+    near = [] if elsewhere else near
     guess = f"did you mean {near[0]!r}? " if near else f"did you mean {elsewhere}? " if elsewhere else ""
     if elsewhere == path:
         owners = [item.variant for item in sections() if key in item.model.model_fields and item.variant]
@@ -76,11 +77,11 @@ def _unknown_key(key: str, section: type[Section] | None, path: str, found: Any)
     return f"unknown key (found {short(found)}); {guess}allowed here: {', '.join(known)}"
 
 
-def _elsewhere(key: str, path: str) -> str:
+def _elsewhere(key: str, path: str, exact_only: bool) -> str:
     """The path of a key of that name (or nearly so) in another section, names filled in where they agree."""
     last = {candidate: candidate.rpartition(".")[2] for candidate in all_keys()}
     exact = [candidate for candidate, name in last.items() if name == key]
-    names = difflib.get_close_matches(key, list(last.values()), n=1, cutoff=0.8)
+    names = [] if exact_only else difflib.get_close_matches(key, list(last.values()), n=1, cutoff=0.8)
     candidates = exact or [candidate for candidate, name in last.items() if name in names]
     if not candidates:
         return ""

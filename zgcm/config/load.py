@@ -54,20 +54,23 @@ def _origin(line: str, data: dict[str, Any]) -> str:
     parts = path.split(".")
     if len(parts) < 3 or parts[0] != "stages" or not separator:
         return line
-    stage = (data.get("stages") or {}).get(parts[1])
-    kind = stage.get("kind") if isinstance(stage, dict) else None
-    shared = (data.get("stage_defaults") or {}).get(kind)
-    if _holds(stage, parts[2:]) or not _holds(shared, parts[2:]):
+    kind = _below(data, ["stages", parts[1], "kind"])
+    stands_in_stage = _below(data, parts) is not ABSENT
+    if stands_in_stage or _below(data, ["stage_defaults", kind, *parts[2:]]) is ABSENT:
         return line
     return ": ".join((".".join(["stage_defaults", str(kind), *parts[2:]]), message))
 
 
-def _holds(value: Any, parts: list[str]) -> bool:
-    for part in parts:
-        if not isinstance(value, dict) or part not in value:
-            return False
-        value = value[part]
-    return True
+ABSENT = object()
+
+
+def _below(value: Any, keys: list[Any]) -> Any:
+    """The value under nested keys, or ABSENT; the data is not validated, so anything may stand there."""
+    for key in keys:
+        if not isinstance(value, dict) or not isinstance(key, str) or key not in value:
+            return ABSENT
+        value = value[key]
+    return value
 
 
 def _with_line(line: str, lines: Lines) -> str:

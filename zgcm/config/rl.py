@@ -108,7 +108,7 @@ class Rollout(Section):
     request_timeout: PositiveInt = execution(14400)
     """Seconds for one response."""
     sync_timeout: PositiveInt = execution(1800)
-    """Seconds for new weights to reach every engine; a deadline, since a stuck broadcast would hang for ever."""
+    """Seconds for new weights to reach every engine; without it a stuck broadcast would hang for ever."""
 
 
 class LengthPenalty(Section):

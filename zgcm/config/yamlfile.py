@@ -33,8 +33,9 @@ Lines = dict[KeyPath, Place]
 
 def read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
     """Parse a file (JSON is YAML). Raises ZgcmError with line and column."""
-    loader = yaml.SafeLoader(_read_text(path))
+    text = _read_text(path)
     try:
+        loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
         if root is None:
             raise ZgcmError("The recipe file is empty", where=str(path), expected="a mapping of keys")
@@ -64,8 +65,6 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
             found=str(error),
             hint="put it in quotes if it is text",
         ) from error
-    finally:
-        loader.dispose()
 
 
 def _read_text(path: Path) -> str:

@@ -11,7 +11,7 @@ from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
 from zgcm.layout import Layout, source_shards
-from zgcm.tokens.columns import read_columns
+from zgcm.tokens.columns import read_columns, values
 from zgcm.tokens.facts import read_complexities
 from zgcm.tokens.indexed import read_lengths
 
@@ -86,16 +86,15 @@ def load_candidates(
 
 def read_fingerprints(path: Path) -> np.ndarray:
     """uint8 (N, 16)."""
-    column = read_columns(path, ["exact"], made_by="zgcm fingerprint SOURCE SHARD")["exact"].combine_chunks()
-    data = np.frombuffer(column.buffers()[1] or b"", np.uint8)
-    return data.reshape(-1, 16)[column.offset : column.offset + len(column)]
+    column = read_columns(path, ["exact"], made_by="zgcm fingerprint SOURCE SHARD")["exact"]
+    return values(column, np.dtype("V16")).view(np.uint8).reshape(-1, 16)
 
 
 def _left_out(path: Path, source: str) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Rows of a source that dedup takes out, by shard, and how many by reason."""
     table = read_columns(path, ["source", "shard", "row", "reason"], made_by="zgcm dedup MIX")
     mine = np.flatnonzero(_strings(table["source"]) == source)
-    shards, rows = _strings(table["shard"])[mine], table["row"].to_numpy()[mine]
+    shards, rows = _strings(table["shard"])[mine], values(table["row"], np.dtype(np.int32))[mine]
     reasons, counts = np.unique(_strings(table["reason"])[mine], return_counts=True)
     by_shard = {str(shard): rows[shards == shard] for shard in np.unique(shards)}
     return by_shard, dict(zip(map(str, reasons), map(int, counts), strict=True))

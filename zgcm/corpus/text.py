@@ -2,27 +2,28 @@
 
 The published rule strips every line, which destroys Python. We strip lines of prose, keep the layout of code
 (records of the category code, and fenced blocks anywhere), and use the published form to compare texts.
+
+Plain string methods, no patterns: a pattern that replaces runs of blanks took three quarters of all cleaning
+time, and one that finds trailing blanks takes quadratic time on a long run of them.
 """
 
 import re
 import unicodedata
 
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_SPACES = re.compile("[\t ]+")
-_BLANK_LINES = re.compile("\n{3,}")
-_TRAILING = re.compile("[\t ]+$", re.MULTILINE)
+_CONTROLS = [chr(code) for code in (*range(9), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F)]
+_NOTHING = dict.fromkeys(map(ord, _CONTROLS))
 _FENCED = re.compile("^(```.*?^```[\t ]*$)", re.MULTILINE | re.DOTALL)
 
 
 def normal_form(text: str) -> str:
     """The published normal form (fact sheet 1.5): LF line ends, NFKC, no control characters, runs of blanks
     as one space, stripped lines, at most one empty line in a row, stripped as a whole."""
-    return _BLANK_LINES.sub("\n\n", _strip_lines(_plain(text))).strip()
+    return _few_empty_lines(_strip_lines(_plain(text))).strip()
 
 
 def code_form(text: str) -> str:
     """The same for code: leading and inner blanks stay, only trailing ones go."""
-    return _BLANK_LINES.sub("\n\n", _TRAILING.sub("", _plain(text))).strip("\n")
+    return _few_empty_lines(_strip_line_ends(_plain(text))).strip("\n")
 
 
 def prose_form(text: str) -> str:
@@ -30,10 +31,9 @@ def prose_form(text: str) -> str:
     if "```" not in text:
         return normal_form(text)
     pieces = _FENCED.split(_plain(text))
-    forms = [
-        _TRAILING.sub("", piece) if index % 2 else _strip_lines(piece) for index, piece in enumerate(pieces)
-    ]
-    return _BLANK_LINES.sub("\n\n", "".join(forms)).strip()
+    pieces[::2] = map(_strip_lines, pieces[::2])
+    pieces[1::2] = map(_strip_line_ends, pieces[1::2])
+    return _few_empty_lines("".join(pieces)).strip()
 
 
 def comparison_form(text: str) -> str:
@@ -46,8 +46,25 @@ def _plain(text: str) -> str:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-    return _CONTROL.sub("", text)
+    # Thirty searches at memory speed cost less than one translation.
+    return text.translate(_NOTHING) if any(control in text for control in _CONTROLS) else text
 
 
 def _strip_lines(text: str) -> str:
-    return "\n".join(line.strip() for line in _SPACES.sub(" ", text).split("\n"))
+    text = _replace_all(text.replace("\t", " "), "  ", " ")
+    return "\n".join(map(str.strip, text.split("\n")))
+
+
+def _strip_line_ends(text: str) -> str:
+    return "\n".join([line.rstrip(" \t") for line in text.split("\n")])
+
+
+def _few_empty_lines(text: str) -> str:
+    return _replace_all(text, "\n\n\n", "\n\n")
+
+
+def _replace_all(text: str, long: str, short: str) -> str:
+    """Shorten runs until none is left; each pass halves them or nearly so."""
+    while long in text:
+        text = text.replace(long, short)
+    return text

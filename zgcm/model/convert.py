@@ -4,6 +4,8 @@ Everything streams: one Megatron tensor and one safetensors shard (5 GB at most)
 The vocabulary is padded and trimmed explicitly, in both directions (`resize_vocabulary`).
 """
 
+import contextlib
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,14 @@ def fuse(entry: Entry, parts: Mapping[str, torch.Tensor]) -> torch.Tensor:
     return torch.cat(blocks, dim=1).reshape(entry.megatron_shape())
 
 
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """torch warns that no process group exists, which is what `no_dist` asks for."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        yield
+
+
 # --- reading Megatron ------------------------------------------------------------------------------------
 
 
@@ -99,7 +109,8 @@ def read_megatron(checkpoint: Path, model: Model, vocabulary: int, rows: int) ->
         stored = index[entry.key]
         assert isinstance(stored, TensorStorageMetadata)
         fused = torch.empty(stored.size, dtype=stored.properties.dtype)
-        dcp.load({entry.key: fused}, storage_reader=reader, no_dist=True)
+        with quiet():
+            dcp.load({entry.key: fused}, storage_reader=reader, no_dist=True)
         if entry.vocabulary:
             fused = resize_vocabulary(fused, rows, vocabulary)
         yield from split(entry, fused).items()
@@ -228,7 +239,7 @@ class _LazyPlanner(dcp.DefaultSavePlanner):
     """Plans with meta tensors and makes each real one only when it is written."""
 
     def __init__(self, directory: Path, entries: dict[str, Entry], vocabulary: int) -> None:
-        super().__init__()
+        super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)  # as Megatron reads
         self.directory, self.entries, self.vocabulary = directory, entries, vocabulary
         self.files = _files(directory)
 
@@ -270,11 +281,12 @@ def write_megatron(directory: Path, checkpoint: Path, model: Model, vocabulary: 
     state["common_state/shard_0_1"] = [{"iteration": 0, "checkpoint_version": 3.0}]
     release = checkpoint / "release"
     release.mkdir(parents=True)
-    dcp.save(
-        state,
-        storage_writer=dcp.FileSystemWriter(release, thread_count=1),
-        planner=_LazyPlanner(directory, entries, vocabulary),
-        no_dist=True,
-    )
+    with quiet():
+        dcp.save(
+            state,
+            storage_writer=dcp.FileSystemWriter(release, thread_count=1),
+            planner=_LazyPlanner(directory, entries, vocabulary),
+            no_dist=True,
+        )
     write_json(release / "metadata.json", {"sharded_backend": "torch_dist", "sharded_backend_version": 1})
     write_text(checkpoint / "latest_checkpointed_iteration.txt", "release")

@@ -43,13 +43,7 @@ class Tensor:
 
 def tensors(model: Model, vocabulary: int) -> Iterator[Tensor]:
     """Every weight of the model in file order, for a vocabulary of that many rows."""
-    if not model.qk_layernorm:
-        raise ZgcmError(
-            "The published layout has no model without QK-norm",
-            where="model.qk_layernorm",
-            found="false",
-            expected="true",
-        )
+    check_expressible(model)
     hidden = model.hidden_size
     yield Tensor(
         "embedding.word_embeddings.weight",
@@ -62,6 +56,25 @@ def tensors(model: Model, vocabulary: int) -> Iterator[Tensor]:
         yield from _layer(model, index, gated)
     yield Tensor("decoder.final_layernorm.weight", ("model.norm.weight",), (hidden,))
     yield Tensor("output_layer.weight", ("lm_head.weight",), (vocabulary,), columns=hidden, vocabulary=True)
+
+
+def check_expressible(model: Model) -> None:
+    """Raises ZgcmError for a model that trains but that the published layout cannot describe."""
+    if not model.qk_layernorm:
+        raise ZgcmError(
+            "The published layout has no model without QK-norm",
+            where="model.qk_layernorm",
+            found="false",
+            expected="true",
+        )
+    rotated = int(model.kv_channels * model.rotary_percent)
+    if rotated % 2:
+        raise ZgcmError(
+            "The published layout rotates an even number of channels, and Megatron rounds an odd one up",
+            where="model.rotary_percent",
+            found=f"int({model.kv_channels} x {model.rotary_percent}) = {rotated}",
+            expected="an even number, for instance 42 of 128 or 10 of 32",
+        )
 
 
 def _layer(model: Model, index: int, gated: bool) -> Iterator[Tensor]:

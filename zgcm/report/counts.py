@@ -49,7 +49,7 @@ def lock_assumed(recipe: Recipe, name: str) -> bool:
 
 
 def mix_counts(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
-    """One row a mix: name, kind, quota, tokens, documents, shards, state, assumed, duplicates, sources."""
+    """One row a mix: its settings, state, quota, tokens, documents, and of each source the same."""
     return [mix_row(recipe, layout, name) for name in recipe.mixes]
 
 
@@ -69,6 +69,8 @@ def mix_row(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
                 "tokens": got.get("tokens"),
                 "documents": got.get("documents"),
                 "available": got.get("available_tokens"),
+                "epochs": got.get("epochs"),
+                "removed": got.get("removed", {}),
             }
         )
     return {
@@ -80,9 +82,8 @@ def mix_row(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
         "state": "done" if plan else "waiting",
         "assumed": mix.assumed,
         "exclude": mix.exclude,
-        "tokens": sum(row["tokens"] or 0 for row in rows) if plan else None,
-        "documents": sum(row["documents"] or 0 for row in rows) if plan else None,
-        "duplicates": (plan or {}).get("duplicates"),
+        "tokens": plan["tokens"] if plan else None,
+        "documents": plan["documents"] if plan else None,
         "sources": rows,
         "dataset": dataset,
     }

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from zgcm.report import numbers
 from zgcm.report.svg import Point, drawing, log_ticks, polyline, smooth, tag, text, thin, ticks
 
-POINTS_PER_STAGE = 600
 SMOOTH_FROM = 60  # with fewer points a moving mean hides more than it shows
 LOWEST = 1e-4  # smaller losses are drawn here: the axis is logarithmic
 CHARACTER = 6.6  # average width of a character of the charts' 12px text
@@ -58,7 +57,7 @@ class Frame:
 
 
 def loss_chart(curves: Sequence[LossCurve], width: float, height: float, class_: str) -> str:
-    """Loss per token (nats), logarithmic, against tokens seen over all stages; boundaries marked and named."""
+    """Loss per token (nats), logarithmic, against tokens over all stages; boundaries marked and named."""
     curves = [curve for curve in curves if curve.points]
     starts = [0.0]
     for curve in curves:
@@ -84,12 +83,13 @@ def loss_chart(curves: Sequence[LossCurve], width: float, height: float, class_:
 
 def stage_lines(frame: Frame, points: Sequence[Point]) -> list[str]:
     """Every step as a faint line, and over it a moving mean where there are enough steps for one."""
-    raw = frame.place(thin(points, POINTS_PER_STAGE))
+    pixels = frame.x(points[-1][0]) - frame.x(points[0][0])
+    raw = frame.place(thin(points, max(20, int(2 * pixels))))
     last_x, last_y = frame.place(points[-1:])[0]
     end = tag("circle", cx=last_x, cy=last_y, r=2.5, class_="dot")
     if len(points) < SMOOTH_FROM:
         return [polyline(raw, "curve"), end]
-    mean = frame.place(thin(smooth(points, max(2, len(points) // 60)), POINTS_PER_STAGE // 2))
+    mean = frame.place(thin(smooth(points, max(2, len(points) // 60)), max(20, int(pixels / 2))))
     return [polyline(raw, "curve faint"), polyline(mean, "curve"), end]
 
 
@@ -124,7 +124,7 @@ def reward_chart(reward: Reward, width: float, height: float, class_: str) -> st
     levels = [(value, numbers.percent(value, 0)) for value in ticks(0, 1, 5)]
     parts = axes(frame, levels, "step", "reward", width)
     if reward.training:
-        parts.append(polyline(frame.place(thin(reward.training, POINTS_PER_STAGE)), "curve faint"))
+        parts.append(polyline(frame.place(thin(reward.training, int(2 * width))), "curve faint"))
     parts.append(polyline(frame.place([(x, mean) for x, mean, _ in reward.evaluations]), "curve"))
     for step, mean, error in reward.evaluations:
         x, y = frame.x(step), frame.y(mean)
@@ -153,6 +153,8 @@ def axes(
             text(frame.left - 7, y + 4, words, "tick", "end"),
         ]
     for value in ticks(frame.x_low, frame.x_high, int(width // 110)):
+        if value != int(value):  # half a step or half a token
+            continue
         words = numbers.short(value)
         x = min(frame.x(value), width - CHARACTER * len(words) / 2)
         parts.append(text(x, frame.bottom + 16, words, "tick", "middle"))

@@ -1,6 +1,5 @@
 """Evaluations of an RL stage: mean raw reward on held-out prompts, and its standard error, by version."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +27,11 @@ def evaluations(layout: Layout, stage: str) -> list[Evaluation]:
 
 
 def read_evaluation(marker: dict[str, Any]) -> Evaluation:
-    """The raw reward is 0 or 1, so its mean p over n completions has the standard error sqrt(p (1 - p) / n).
-
-    Completions of one prompt are alike: the true error is larger, at most by sqrt(completions a prompt).
-    """
+    """Of one marker. Its standard error is clustered by prompt: completions of one prompt are alike."""
     stats = marker["stats"]
-    mean, completions = stats["eval/raw_correct"], int(stats["eval/completions"])
-    error = math.sqrt(mean * (1 - mean) / completions)
-    return Evaluation(marker["model_version"], mean, error, completions)
+    return Evaluation(
+        version=marker["model_version"],
+        mean=stats["eval/raw_correct"],
+        error=stats["eval/raw_correct_standard_error"],
+        completions=int(stats["eval/completions"]),
+    )

@@ -125,8 +125,9 @@ def mix_box(recipe: Recipe, name: str, facts: dict[str, Any]) -> Box:
 
 
 def train_box(name: str, stage: TrainStage, row: dict[str, Any]) -> Box:
-    steps = numbers.count(row.get("planned_steps") or row.get("steps"))
-    lines = [(f"seq {numbers.context(stage.seq_length)}", f"{steps} steps")]
+    planned = row.get("planned_steps") or row.get("steps")
+    steps = "by its data" if planned is None else f"{numbers.count(planned)} steps"
+    lines = [(f"seq {numbers.context(stage.seq_length)}", steps)]
     if row.get("tokens"):
         losses = numbers.arrow(f"{row['first_loss']:.2f}", f"{row['last_loss']:.2f}")
         lines.append((f"{numbers.count(row['tokens'])} tokens", losses))

@@ -57,15 +57,23 @@ def short_mixes(mixes: list[dict[str, Any]]) -> list[str]:
 
 
 def left_out(recipe: Recipe, sources: list[dict[str, Any]]) -> list[str]:
-    return [
-        f"Source {row['name']}: {row['review']:,} records marked for review are left out of every mix."
+    waiting = [
+        f"{row['name']} {row['review']:,}"
         for row in sources
         if row["review"] and "review" not in recipe.sources[row["name"]].include
     ]
+    return listed("Records marked for review, left out of every mix", waiting)
 
 
 def substitutes(recipe: Recipe) -> list[str]:
     """Engines that a laptop uses in place of a cluster's."""
-    local = [name for name, stage in recipe.train_stages().items() if stage.engine == "local"]
-    plain = [name for name, stage in recipe.train_stages().items() if stage.fp8 is None]
-    return listed("Megatron's local layers, not Transformer Engine's", local) + listed("No FP8", plain)
+    stages = recipe.train_stages()
+    local = [name for name, stage in stages.items() if stage.engine == "local"]
+    plain = [name for name, stage in stages.items() if stage.fp8 is None]
+    return listed("Megatron's local layers, not Transformer Engine's", every(local, len(stages))) + listed(
+        "No FP8", every(plain, len(stages))
+    )
+
+
+def every(names: list[str], total: int) -> list[str]:
+    return ["every training stage"] if names and len(names) == total else names

@@ -1,6 +1,7 @@
 """Reads what a stage left behind: its run directory, losses, speed, and the facts of who ran it where."""
 
 import json
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,26 @@ def last_line(path: Path) -> dict[str, Any] | None:
         raise ZgcmError("Not valid JSON", where=f"{path} (last line)", found=str(error)) from error
 
 
-def seconds(run: Path) -> float | None:
-    """Wall time of a run over all its attempts; None when it left no run.json."""
+def attempts(run: Path) -> list[dict[str, Any]]:
+    """Every attempt at a run from run.json: started, ended (absent while it runs, or when it was killed; both
+    seconds since the epoch), argv, host, commit, versions."""
     path = run / "run.json"
-    return read_json(path).get("seconds") if path.is_file() else None
+    return read_json(path)["attempts"] if path.is_file() else []
+
+
+def seconds(run: Path) -> float | None:
+    """Wall time of a run over its attempts; one that was killed counts nothing, the present one until now."""
+    tried = attempts(run)
+    if not tried:
+        return None
+    now = {"ended": last_written(run), **tried[-1]}
+    spent = [item["ended"] - item["started"] for item in [*tried[:-1], now] if "ended" in item]
+    return max(sum(spent), 0.0)
+
+
+def tokens_per_second(run: Path) -> float | None:
+    """Median over the run's throughput log, so that neither start nor saves count; None without a log."""
+    speeds = [
+        row["tokens_per_second"] for row in read_lines(run / "speed.jsonl") if "tokens_per_second" in row
+    ]
+    return statistics.median(speeds) if speeds else None

@@ -1,13 +1,17 @@
 """The words of the report's sections: what the collected numbers say, ready for the template."""
 
 import json
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from zgcm import __version__
+from zgcm.config.plan import parameters
 from zgcm.config.recipe import Recipe
 from zgcm.io import read_json
 from zgcm.layout import Layout
-from zgcm.report import numbers
+from zgcm.report import numbers, runs
 
 MANIFEST_LIMIT = 20_000  # characters shown; the export of a large model lists hundreds of files
 REASONS = 5
@@ -27,48 +31,50 @@ def headline(rows: list[dict[str, Any]]) -> str:
     for row in done:
         if row["reward_last"] is not None:
             before, after = numbers.percent(row["reward_first"]), numbers.percent(row["reward_last"])
-            said.append(f"{row['stage']} raised right answers on held-out prompts from {before} to {after}.")
-    return " ".join(said)
+            said.append(f"Right answers on held-out prompts went from {before} to {after} ({row['stage']}).")
+    return " ".join(said).replace(" %", "\u00a0%")
 
 
 def facts(recipe: Recipe, layout: Layout, rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """The header's grid: size, tokens, time, when, where, ids and versions."""
     latest = next((row for row in reversed(rows) if row["run_id"]), None)
-    records = [record for row in rows if row["run_id"] and (record := run_record(layout, row))]
-    tokens = sum(row["tokens"] or 0 for row in rows)
+    records = [item for row in rows if row["run_id"] for item in runs.attempts(run_directory(layout, row))]
+    tokens = sum(row["tokens"] or 0 for row in rows if row["kind"] != "rl")
     found: list[tuple[str, str]] = [
-        ("model", f"{recipe.model.num_layers} layers × {recipe.model.hidden_size:,}"),
+        ("parameters", numbers.count(parameters(recipe.model, recipe.tokenizer.vocab_size).total)),
+        ("layers × width", f"{recipe.model.num_layers} × {recipe.model.hidden_size:,}"),
         ("tokens trained", numbers.count(tokens)),
         ("time", numbers.duration(sum(row["seconds"] or 0 for row in rows)) if records else "–"),
     ]
-    starts = sorted(str(record["started"]) for record in records if record.get("started"))
-    ends = sorted(str(record["finished"]) for record in records if record.get("finished"))
-    if starts:
-        found.append(("started", moment(starts[0])))
-    if ends:
-        found.append(("last finished", moment(ends[-1])))
+    if records:
+        found.append(("first start", moment(min(record["started"] for record in records))))
+    if ends := [record["ended"] for record in records if "ended" in record]:
+        found.append(("last end", moment(max(ends))))
     if latest:
         found.append((f"id of {latest['stage']}", latest["run_id"]))
     if records:
-        found += provenance(records[-1])
+        found += provenance(records)
     found.append(("report by", f"zgcm {__version__}"))
     return found
 
 
-def provenance(record: dict[str, Any]) -> list[tuple[str, str]]:
-    found = [(name, str(record[name])[:12]) for name in ("host", "commit") if record.get(name)]
-    return found + [(name, str(version)) for name, version in sorted(record.get("versions", {}).items())]
+def provenance(records: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Of the last attempt, and the versions that any attempt names."""
+    last = records[-1]
+    found = [("host", str(last["host"]))]
+    commits = [str(record["commit"]) for record in records if record.get("commit")]
+    versions = {name: number for record in records for name, number in record["versions"].items()}
+    found += [("commit", commits[-1][:13])] if commits else []
+    return found + [(name, versions[name]) for name in sorted(versions) if name != "executable"]
 
 
-def moment(text: str) -> str:
-    """2026-11-29T13:20:05+00:00 -> 2026-11-29 13:20 UTC."""
-    zone = " UTC" if text.endswith(("+00:00", "Z")) else ""
-    return text[:16].replace("T", " ") + zone
+def moment(seconds: float) -> str:
+    """Seconds since the epoch -> 2026-11-29 13:20 UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def run_record(layout: Layout, row: dict[str, Any]) -> dict[str, Any] | None:
-    path = layout.runs(row["stage"]) / row["run_id"] / "run.json"
-    return read_json(path) if path.is_file() else None
+def run_directory(layout: Layout, row: dict[str, Any]) -> Path:
+    return layout.runs(row["stage"]) / row["run_id"]
 
 
 def total_time(rows: list[dict[str, Any]]) -> str:
@@ -81,7 +87,7 @@ def stage_words(layout: Layout, row: dict[str, Any]) -> dict[str, str]:
     taken = f"{steps or 0:,}"
     rl = row["kind"] == "rl"
     form = numbers.percent if rl else numbers.loss
-    speed = row["tokens"] / row["seconds"] if row["tokens"] and row["seconds"] else None
+    speed = runs.tokens_per_second(run_directory(layout, row)) if row["run_id"] else None
     return {
         "stage": row["stage"],
         "kind": row["kind"],
@@ -106,7 +112,7 @@ def source_words(row: dict[str, Any]) -> dict[str, Any]:
         "category": row["category"],
         "assumed": row["assumed"],
         "shards": f"{shards:,}" if done == shards else f"{done:,} of {shards:,}",
-        "reasons": ", ".join(reasons) or ("none" if row["in"] else "–"),
+        "reasons": ", ".join(reasons),
         **{
             kind: "–" if row[kind] is None else f"{row[kind]:,}"
             for kind in ("in", "kept", "review", "dropped")
@@ -116,34 +122,43 @@ def source_words(row: dict[str, Any]) -> dict[str, Any]:
 
 def mix_words(row: dict[str, Any]) -> dict[str, Any]:
     said = [f"{row['order']}, {row['shards']} shard" + ("s" if row["shards"] > 1 else "")]
-    if row["exclude"]:
-        said.append(f"without what {', '.join(row['exclude'])} used")
-    if row["duplicates"]:
-        said.append(f"{row['duplicates']:,} duplicates left out")
+    removed: Counter[str] = Counter()
+    for source in row["sources"]:
+        removed.update(source["removed"])
+    if removed:
+        said.append(
+            "left out: " + ", ".join(f"{reason} {number:,}" for reason, number in sorted(removed.items()))
+        )
+    elif row["exclude"]:
+        said.append(f"nothing that {', '.join(row['exclude'])} used")
     if row["dataset"]:
         data = row["dataset"]
-        said.append(
-            f"{data['train_records']:,} packed sequences, {numbers.percent(data['padding_fraction'])} padding"
-        )
+        padding = numbers.percent(data["padding_fraction"])
+        said.append(f"{data['train_records']:,} packed sequences, {padding} padding")
+        if data["too_long"]:
+            said.append(f"{data['too_long']:,} conversations too long")
     return {
         "name": row["name"],
         "assumed": row["assumed"],
         "quota": numbers.count(row["quota"]) if row["quota"] else "all",
         "tokens": numbers.count(row["tokens"]),
         "documents": numbers.count(row["documents"]),
+        "removed": numbers.count(removed.total() if row["tokens"] else None),
         "notes": "; ".join(said),
         "sources": [mix_source_words(source) for source in row["sources"]],
     }
 
 
 def mix_source_words(source: dict[str, Any]) -> dict[str, str]:
+    share = numbers.percent(source["share"], 0)
+    made = source["tokens"] is not None
     return {
-        "name": source["name"],
-        "share": numbers.percent(source["share"], 0),
+        "name": source["name"] + (f", read {source['epochs']} times" if (source["epochs"] or 1) > 1 else ""),
+        "share": share,
         "quota": numbers.count(source["quota"]),
         "tokens": numbers.count(source["tokens"]),
         "documents": numbers.count(source["documents"]),
-        "notes": "",
+        "removed": numbers.count(sum(source["removed"].values()) if made else None),
     }
 
 
@@ -151,7 +166,7 @@ def details(layout: Layout, row: dict[str, Any]) -> dict[str, Any]:
     """One stage's own files, whole: what decides it, who ran it, its checkpoint or export."""
     parts: list[tuple[str, str]] = []
     stage = row["stage"]
-    run = layout.runs(stage) / row["run_id"] if row["run_id"] else None
+    run = run_directory(layout, row) if row["run_id"] else None
     for title, path in (
         ("done: what decides the result, and the result", layout.done(stage)),
         ("run.json: when, where and with what", run / "run.json" if run else None),

@@ -62,11 +62,13 @@ def ticks(low: float, high: float, about: int) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten inside [low, high]; only powers of ten when these span three decades."""
+    """1, 2 and 5 times powers of ten inside [low, high]; powers of ten alone where these span three decades;
+    evenly spaced round values where fewer than three of them would remain."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     factors = (1.0,) if math.log10(high / low) > 3 else (1.0, 2.0, 5.0)
     values = [factor * 10.0**decade for decade in decades for factor in factors]
-    return [value for value in values if low <= value <= high]
+    inside = [value for value in values if low <= value <= high]
+    return inside if len(inside) >= 3 else ticks(low, high, 5)
 
 
 def thin(points: Sequence[Point], limit: int) -> list[Point]:
@@ -74,11 +76,11 @@ def thin(points: Sequence[Point], limit: int) -> list[Point]:
     if len(points) <= limit:
         return list(points)
     size = math.ceil(2 * len(points) / limit)
-    kept: list[Point] = [points[0]]
+    kept = [points[0]]
     for start in range(0, len(points), size):
         bucket = points[start : start + size]
         kept += sorted({min(bucket, key=lambda point: point[1]), max(bucket, key=lambda point: point[1])})
-    return kept if kept[-1] == points[-1] else [*kept, points[-1]]
+    return list(dict.fromkeys([*kept, points[-1]]))
 
 
 def smooth(points: Sequence[Point], half: int) -> list[Point]:

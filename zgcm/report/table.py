@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from zgcm import plan
+from zgcm import lengths
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.layout import Layout
@@ -17,8 +17,8 @@ def stage_table(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
     """One row a stage in the recipe's order; what is not there yet is None.
 
     Keys: stage, kind, state, detail, steps (taken by this stage itself), planned_steps, tokens (seen by this
-    stage), first_loss, last_loss (nats a token), reward_first, reward_last (share of right answers on
-    held-out prompts), seconds (wall time of its run, all attempts).
+    stage; RL: sampled), first_loss, last_loss (nats a token), reward_first, reward_last (share of right
+    answers on held-out prompts), seconds (wall time of its run, all attempts).
     """
     return [stage_row(recipe, layout, status) for status in stage_states(recipe, layout)]
 
@@ -37,6 +37,7 @@ def stage_row(recipe: Recipe, layout: Layout, status: dict[str, Any]) -> dict[st
         return row
     row["seconds"] = runs.seconds(run)
     if isinstance(recipe.stages[name], RLStage):
+        row["tokens"] = sampled_tokens(run)
         return row | (rl_facts(done) if done else {})
     return row | (
         train_facts(recipe, layout, name, done) if done else train_so_far(recipe, layout, name, run)
@@ -53,10 +54,15 @@ def rl_facts(done: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def sampled_tokens(run: Path) -> int:
+    """Response tokens of all training rollouts."""
+    return sum(round(row["mean_tokens"] * row["responses"]) for row in runs.read_lines(run / "reward.jsonl"))
+
+
 def train_facts(recipe: Recipe, layout: Layout, name: str, done: dict[str, Any]) -> dict[str, Any]:
     """Steps and tokens of the stage alone: `done` counts those it continues from, too."""
     return {
-        "steps": done["iteration"] - plan.first_iteration(recipe, layout, name),
+        "steps": done["iteration"] - lengths.first_iteration(recipe, layout, name),
         "tokens": done["consumed_tokens"] - first_tokens(recipe, layout, name),
         "first_loss": done["first_loss"],
         "last_loss": done["final_loss"],

@@ -123,7 +123,7 @@ class Rollouts:
         return self.collect(self.start(requests, sampling))
 
     def load(self, payload: Any, digest: str, version: int) -> None:
-        """Give every engine new weights. Raises ZgcmError when one holds other bytes than the learner sent."""
+        """Give every engine new weights. Raises ZgcmError when one got other bytes."""
         calls = [engine.load.remote(payload, version) for engine in self.engines]
         for number, found in enumerate(wait(calls, self.settings.sync_timeout, "Loading new weights")):
             if found != digest:

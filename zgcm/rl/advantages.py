@@ -41,7 +41,7 @@ def reject_reason(
 
 
 def group_normalise(rewards_PN: np.ndarray) -> np.ndarray:
-    """(reward - mean) / (unbiased standard deviation + eps) within each prompt's group. A group of one gives 0."""
+    """(reward - mean) / (unbiased standard deviation + eps) within each group; a group of one gives 0."""
     centred_PN = rewards_PN - rewards_PN.mean(axis=1, keepdims=True)
     if rewards_PN.shape[1] == 1:
         return centred_PN
@@ -49,7 +49,7 @@ def group_normalise(rewards_PN: np.ndarray) -> np.ndarray:
 
 
 def batch_normalise(advantages_B: np.ndarray, tokens_B: np.ndarray) -> np.ndarray:
-    """Normalise over all response tokens of the batch: a long response weighs as many times as it has tokens."""
+    """Normalise over all response tokens of the batch: a response weighs as many times as it has tokens."""
     total = tokens_B.sum()
     mean = (advantages_B * tokens_B).sum() / total
     variance = (((advantages_B - mean) ** 2) * tokens_B).sum() / max(total - 1, 1)

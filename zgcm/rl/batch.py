@@ -27,8 +27,8 @@ class MicroBatch:
 
 
 def micro_batch(trajectories: Sequence[Trajectory], *, packed: bool, device: torch.device) -> MicroBatch:
-    """Trajectories as rows padded on the right (causal attention never sees the padding); or, `packed`, all in
-    one row with positions that restart, which flash attention keeps apart without computing any padding."""
+    """Trajectories as rows padded on the right (causal attention never sees the padding); or, `packed`, all
+    in one row with positions that restart, which flash attention keeps apart without computing padding."""
     rows, columns, start = [], [], 0
     for number, item in enumerate(trajectories):
         first = start + len(item.prompt_ids) - 1
@@ -62,7 +62,7 @@ def flat(values: Sequence[Sequence[float]], device: torch.device) -> Tensor:
 @dataclass(frozen=True)
 class Share:
     """Indices of one process's next micro-batch. A `filler` repeats the first one with weight zero: sharded
-    processes must run the same number of forward passes or their collectives wait for ever."""
+    processes must run equally many forward passes, or their collectives wait for ever."""
 
     indices: list[int]
     filler: bool
@@ -71,7 +71,7 @@ class Share:
 def shares(
     indices: Sequence[int], lengths: Sequence[int], *, capacity: int, rank: int, world: int
 ) -> list[Share]:
-    """Micro-batches of `rank`: every `world`-th first-fit-decreasing bin. `lengths` are those of `indices`."""
+    """Micro-batches of `rank`: every `world`-th first-fit-decreasing bin. `lengths` follow `indices`."""
     bins = [[indices[item] for item in one] for one in first_fit_decreasing(lengths, capacity)]
     rounds = -(-len(bins) // world)
     return [

@@ -8,17 +8,25 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from zgcm.errors import ZgcmError
+
 ADDRESS = "ZGCM_RAY_ADDRESS"
 """Set by the multi-node launcher to the cluster it started for this job. RAY_ADDRESS is not read."""
 SESSION_PATH_LENGTH = 75
-"""session_2026-01-31_23-59-59_123456_1234567/sockets/plasma_store and the like; a socket's path has 107 bytes."""
+"""session_2026-01-31_23-59-59_123456_1234567/sockets/plasma_store; a socket's path has at most 107 bytes."""
 OBJECT_STORE_BYTES = 256 << 20
+START_ATTEMPTS = 4
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # actors without GPUs keep CUDA_VISIBLE_DEVICES as it is
+    "RAY_worker_niceness": "0",  # the default, 15, starves engine and learner on a busy machine
+}
 
 
 @contextlib.contextmanager
 def ray_cluster(*, cpus: int, gpus: int, logs: Path) -> Iterator[None]:
     """Ray is initialised inside the block. On failure Ray's own logs are kept in `logs`."""
-    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"})
+    os.environ.update(ENVIRONMENT)
     import ray
 
     address = os.environ.get(ADDRESS)
@@ -29,18 +37,8 @@ def ray_cluster(*, cpus: int, gpus: int, logs: Path) -> Iterator[None]:
         finally:
             ray.shutdown()
         return
-    directory = Path(tempfile.mkdtemp(prefix="zg", dir=short_directory()))
+    directory = start_local(cpus=cpus, gpus=gpus, logs=logs)
     try:
-        ray.init(
-            address="local",
-            num_cpus=cpus,
-            num_gpus=gpus,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            object_store_memory=OBJECT_STORE_BYTES if gpus == 0 else None,
-            _temp_dir=str(directory),
-        )
         yield
     except BaseException:
         ray.shutdown()
@@ -49,6 +47,38 @@ def ray_cluster(*, cpus: int, gpus: int, logs: Path) -> Iterator[None]:
     finally:
         ray.shutdown()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def start_local(*, cpus: int, gpus: int, logs: Path) -> Path:
+    """Start Ray on this machine and return its directory. Raises ZgcmError.
+
+    Ray waits 30 s for itself and no longer, which a busy machine can exceed: hence several attempts.
+    """
+    import ray
+
+    for attempt in range(1, START_ATTEMPTS + 1):
+        directory = Path(tempfile.mkdtemp(prefix="zg", dir=short_directory()))
+        try:
+            ray.init(
+                address="local",
+                num_cpus=cpus,
+                num_gpus=gpus,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                object_store_memory=OBJECT_STORE_BYTES if gpus == 0 else None,
+                _temp_dir=str(directory),
+            )
+            return directory
+        except Exception as error:
+            ray.shutdown()
+            keep_logs(directory, logs)
+            shutil.rmtree(directory, ignore_errors=True)
+            if attempt == START_ATTEMPTS:
+                raise ZgcmError(
+                    "Ray does not start", where=str(logs), found=str(error), hint="is the machine overloaded?"
+                ) from error
+    raise AssertionError
 
 
 def short_directory() -> str:

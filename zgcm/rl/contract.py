@@ -1,6 +1,6 @@
 """The published GRPO settings, and where a stage differs from them (fact sheet 6.6, 6.7).
 
-A recipe may differ on purpose (the tiny one does); `differences` names every such key. The 7B recipe has none.
+A recipe may differ on purpose (the tiny one does); `differences` names every such key.
 """
 
 from typing import Any

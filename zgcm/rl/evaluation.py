@@ -1,4 +1,4 @@
-"""Raw correctness of a policy version on the validation prompts: no length penalty, the published sampling."""
+"""Raw correctness of a policy version on the validation prompts, without the length penalty."""
 
 import math
 from collections import defaultdict

@@ -107,7 +107,7 @@ def policy_directory(run: Path, version: int) -> Path:
 
 
 def saved_versions(stage: RLStage, train_prompts: int) -> set[int]:
-    """Versions whose policy is kept as a Hugging Face directory: every so many steps and epochs, and the last."""
+    """Versions whose policy is kept as a Hugging Face directory; the last is always one."""
     saves = stage.checkpoints
     versions = {*range(saves.save_every_steps, stage.steps + 1, saves.save_every_steps), stage.steps}
     if saves.save_every_epochs is not None:

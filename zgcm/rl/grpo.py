@@ -60,7 +60,7 @@ class Loop:
         """Responses for the next step, where rollouts may be one update behind."""
 
     def run(self) -> None:
-        """From the last recover point (or from the start) to the last step, all evaluations and the policy."""
+        """From the last recover point (or the start) to the last step, evaluations and policies included."""
         self._resume()
         self._gate()
         self._finish_version(resumed=self.version > 0)
@@ -85,7 +85,7 @@ class Loop:
             recover.cut_back(run / name, self.version)
 
     def _gate(self) -> None:
-        """Prove, before anything is evaluated or trained, that the engines sample from the learner's weights."""
+        """Prove, before anything depends on it, that the engines sample from the learner's weights."""
         begun = time.monotonic()
         with self._timed("gate"):
             digest = self._synchronise()

@@ -1,4 +1,4 @@
-"""The torch learner: recompute log-probabilities, take clipped policy-gradient steps, save and load its state.
+"""The torch learner: recompute log-probabilities, take clipped policy-gradient steps, save and load state.
 
 One process trains the plain model; several shard it with FSDP2. Each process gets the whole batch and takes
 every `world`-th micro-batch, so which process computes what never depends on timing.
@@ -50,8 +50,8 @@ class Learner:
     def step(self, batch: Sequence[Trajectory], step: int, total_steps: int) -> dict[str, float]:
         """One GRPO step (counted from 0): every minibatch of `batch` once. Returns statistics.
 
-        Raises ZgcmError when the loss or a gradient is not finite: this learner is then of no use any more, and
-        the run continues from its last recover point.
+        Raises ZgcmError when the loss or a gradient is not finite: this learner is then of no use any more,
+        and the run continues from its last recover point.
         """
         lr = self.settings.lr * warmup_factor(step, total_steps, self.settings.warmup_proportion)
         for optimizer in self.optimizers:

@@ -43,7 +43,7 @@ def marker_path(run: Path, version: int) -> Path:
 
 
 def read_marker(run: Path, version: int) -> dict[str, Any] | None:
-    """The marker of a version, None when it has not been evaluated. Raises ZgcmError for another version's."""
+    """The marker of a version; None: not evaluated yet. Raises ZgcmError for another version's."""
     path = marker_path(run, version)
     if not path.exists():
         return None

@@ -8,7 +8,7 @@ from zgcm.errors import ZgcmError
 
 
 def first_fit_decreasing(lengths: Sequence[int], capacity: int) -> list[list[int]]:
-    """Bins of item indices, none over `capacity` tokens; longest first, ties by index, so always the same bins.
+    """Bins of item indices, none over `capacity` tokens. Longest first, ties by index: always the same bins.
 
     Raises ZgcmError when one item alone does not fit.
     """
@@ -33,7 +33,7 @@ def first_fit_decreasing(lengths: Sequence[int], capacity: int) -> list[list[int
 
 
 def minibatches(count: int, parts: int, seed: int) -> list[list[int]]:
-    """Shuffle `count` items and split them into `parts` of nearly equal size (fewer when there are fewer items)."""
+    """Shuffle `count` items and split them into `parts` of nearly equal size, none of them empty."""
     order = list(range(count))
     random.Random(seed).shuffle(order)
     parts = min(parts, count)

@@ -1,4 +1,4 @@
-"""The policy as a torch module: load it, shard it, build its optimizers, save it as a Hugging Face directory."""
+"""The policy as a torch module: load it, shard it, build its optimizers, save it for Hugging Face."""
 
 import json
 import shutil
@@ -45,7 +45,7 @@ def shard(model: nn.Module, dtype: torch.dtype) -> None:
 
 
 def build_optimizers(model: nn.Module, settings: Settings, *, sharded: bool) -> list[torch.optim.Optimizer]:
-    """AdamW on everything; or Muon on the layers' matrices (update scaled to AdamW's size) and AdamW on the rest."""
+    """AdamW on all; or Muon on the layers' matrices (updates of AdamW's size) and AdamW on the rest."""
     named = dict(model.named_parameters())
     matrices = [
         parameter
@@ -79,10 +79,10 @@ def build_optimizers(model: nn.Module, settings: Settings, *, sharded: bool) -> 
 
 
 def save_policy(directory: Path, state: Mapping[str, Tensor], like: Path, dtype: str) -> str:
-    """A Hugging Face directory with the weights of `state` and everything else as in `like`; the manifest last.
+    """A Hugging Face directory with the weights of `state` and all else as in `like`; the manifest last.
 
-    Returns the manifest's digest. `state` has the published tensor names. Files keep the names and the division
-    that `like` has.
+    Returns the manifest's digest. `state` has the published tensor names; they are divided among files as in
+    `like`.
     """
     from safetensors import safe_open
     from safetensors.torch import save_file

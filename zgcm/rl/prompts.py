@@ -1,4 +1,4 @@
-"""Prompt JSON Lines: read, validate, render, tokenize (fact sheet 6.3), and the order in which steps use them."""
+"""Prompt JSON Lines: read, validate, tokenize (fact sheet 6.3), and the order in which steps use them."""
 
 import json
 import random
@@ -24,7 +24,7 @@ class Prompt:
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(file:line, row) of a prompt file, blank lines skipped. Raises ZgcmError for what is not a JSON object."""
+    """(file:line, row) of a prompt file, blank lines skipped. Raises ZgcmError for anything else."""
     if not path.is_file():
         raise ZgcmError("No such prompt file", where=str(path), hint="correct prompts.train or prompts.valid")
     with path.open("rb") as stream:
@@ -105,7 +105,7 @@ def _check_row(where: str, row: dict[str, Any], domain: str) -> None:
 
 
 def check_disjoint(train: Sequence[Prompt], valid: Sequence[Prompt]) -> None:
-    """No validation prompt may be trained on, under whatever sample_id. Raises ZgcmError naming one that is."""
+    """No validation prompt may be trained on, whatever its sample_id. Raises ZgcmError naming one that is."""
     trained = {canonical_json(prompt.messages): prompt.sample_id for prompt in train}
     for prompt in valid:
         same = trained.get(canonical_json(prompt.messages))

@@ -25,6 +25,12 @@ def newest(run: Path) -> Path | None:
     return complete[-1] if complete else None
 
 
+def newest_step(run: Path) -> int:
+    """Updates that the last complete recover point has seen, 0 without one."""
+    point = newest(run)
+    return int(point.name.removeprefix("step_")) if point else 0
+
+
 def save(run: Path, step: int, save_state: Callable[[Path], None], pending: Pending, keep: int) -> None:
     """Write the point after `step` updates, then remove all but the `keep` newest and anything incomplete."""
     directory = run / "recover" / f"step_{step:06d}"

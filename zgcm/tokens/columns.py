@@ -42,6 +42,12 @@ def fingerprints(data: np.ndarray) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(16), len(data), [None, pa.py_buffer(np.ascontiguousarray(data))])
 
 
+def values(column: pa.Array | pa.ChunkedArray, kind: np.dtype) -> np.ndarray:
+    """The numbers of a column without nulls; its 16-byte values with `kind` V16."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.frombuffer(array.buffers()[1] or b"", kind)[array.offset : array.offset + len(array)]
+
+
 def write_columns(path: Path, columns: dict[str, pa.Array]) -> None:
     """A parquet file, atomically. Same columns, same bytes."""
     table = pa.Table.from_arrays(list(columns.values()), list(columns))

@@ -78,6 +78,6 @@ def encode(encoder: Encoder, documents: Sequence[Sequence[Piece]]) -> Encoded:
 def _encode_texts(encoder: Encoder, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
     if not texts:
         return np.empty(0, np.uint32), np.empty(0, np.int64)
-    layout = encoder.backend.encode_batch(texts, parallel=True).layout
+    layout = encoder.backend.encode_batch([text.encode() for text in texts], parallel=True).layout
     offsets = np.asarray(layout.offsets.data)
     return np.asarray(layout.content.data)[offsets[0] : offsets[-1]], np.diff(offsets)

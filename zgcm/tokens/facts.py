@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zgcm.io import atomic_open
-from zgcm.tokens.columns import lists, numbers, read_columns
+from zgcm.tokens.columns import lists, numbers, read_columns, values
 
 SCHEMA = pa.schema(
     [
@@ -49,7 +49,7 @@ def write_facts(path: Path) -> Iterator[FactsWriter]:
 
 def read_complexities(path: Path) -> np.ndarray:
     """float32, one per document."""
-    return _column(path, "complexity").to_numpy()
+    return values(_column(path, "complexity"), np.dtype(np.float32))
 
 
 def read_learned(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -57,7 +57,8 @@ def read_learned(path: Path) -> tuple[np.ndarray, np.ndarray]:
     column = _column(path, "learned").combine_chunks()
     if not len(column):
         return np.empty(0, np.int32), np.zeros(1, np.int32)
-    return column.flatten().to_numpy(), column.offsets.to_numpy()
+    marks, offsets = (values(part, np.dtype(np.int32)) for part in (column.values, column.offsets))
+    return marks, offsets
 
 
 def _column(path: Path, name: str) -> pa.ChunkedArray:

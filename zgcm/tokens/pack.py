@@ -134,15 +134,19 @@ def _load(layout: Layout, selection: Path, length: int) -> _Conversations:
         for reference in batch:
             tokens = take(read, reference, selection)
             marks = learned(reference)
-            facts = dict(zip(("source", "shard", "row"), reference, strict=True), tokens=len(tokens))
             if len(tokens) > length:
-                found.too_long.append({**facts, "reason": "too_long"})
+                found.too_long.append(_reported(reference, tokens, "too_long"))
             elif not len(marks):
-                found.without_loss.append({**facts, "reason": "without_loss"})
+                found.without_loss.append(_reported(reference, tokens, "without_loss"))
             else:
                 found.tokens.append(np.array(tokens))
                 found.targets.append(_targets(tokens, marks))
     return found
+
+
+def _reported(reference: Reference, tokens: np.ndarray, reason: str) -> dict[str, Any]:
+    source, shard, row = reference
+    return {"source": source, "shard": shard, "row": row, "tokens": len(tokens), "reason": reason}
 
 
 def _targets(tokens: np.ndarray, marks: np.ndarray) -> np.ndarray:

@@ -44,7 +44,7 @@ def equal(candidate: str, gold: str) -> bool:
     extraction = [LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig()]
 
     def parsed(text: str) -> list[Any]:
-        return parse(text, extraction_config=extraction, parsing_timeout=None)  # type: ignore[arg-type]
+        return parse(text, extraction_config=extraction, parsing_timeout=None)
 
     gold_forms = parsed(f"${gold}$")
     forms = parsed(candidate)

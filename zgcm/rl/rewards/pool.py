@@ -1,4 +1,4 @@
-"""Verifier processes behind one hard deadline a pair: a pair that takes longer loses its process, nothing else."""
+"""Verifier processes with one hard deadline a pair: a pair that takes longer loses its process only."""
 
 import contextlib
 import json

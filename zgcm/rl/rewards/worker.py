@@ -11,7 +11,7 @@ import sys
 
 MEMORY_BYTES = 4 << 30
 GRACE_SECONDS = 2
-"""The parent kills at the deadline; this much later an orphan's own alarm does, even inside one long C call."""
+"""The parent kills at the deadline; this much later an orphan's own alarm does, even in a long C call."""
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
         signal.alarm(math.ceil(deadline) + GRACE_SECONDS)
         found, gold = json.loads(line)
         try:
-            answer = {"equal": equal(found, gold)}
+            answer: dict[str, bool | str] = {"equal": equal(found, gold)}
         except (Exception, RecursionError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:200]}
         signal.alarm(0)

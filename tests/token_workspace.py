@@ -86,7 +86,7 @@ def make_recipe(
     include: dict[str, list[str]] | None = None,
 ) -> Recipe:
     """The tiny recipe with these sources (name -> shards) and mixes, and no stages."""
-    base = load_recipe([Path(__file__).parents[2] / "config" / "tiny.yaml"])
+    base = load_recipe([Path(__file__).parents[1] / "config" / "tiny.yaml"])
     data = base.model_dump(exclude={"stages", "sources", "mixes", "stage_defaults", "tokenizer"})
     data["tokenizer"] = {"kind": "train", "vocab_size": vocab_size, "sources": list(sources)}
     data["sources"] = {

@@ -1,0 +1,150 @@
+"""Keys that contradict one another are refused when the recipe is read, not on the cluster."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from zgcm.config.recipe import Recipe
+
+Refused = Callable[..., str]
+BIG = Path(__file__).parents[2] / "config/zgcm-7b.yaml"
+
+NAMES = [
+    ("tokenizer: {sources: [demo_cod]}", "tokenizer.sources: unknown source 'demo_cod'; known: demo_code,"),
+    ("tokenizer: {sources: [demo_cod]}", "did you mean 'demo_code'?"),
+    ("mixes: {sft: {sources: {nope: 1.0}}}", "mixes.sft.sources.nope: unknown source 'nope'"),
+    (
+        "mixes: {pretrain_1t: {exclude: [pretrain_3p2t]}}",
+        "mixes.pretrain_1t.exclude: unknown earlier mix 'pretrain_3p2t'; known: none",
+    ),
+    ("mixes: {sft: {sources: {demo_conversations: 0.0}}}", "mixes.sft.sources: all weights are 0"),
+    ("stages: {sft: {init: rl_math}}", "stages.sft.init: unknown earlier stage 'rl_math'"),
+    ("stages: {rl_math: {init: sftt}}", "stages.rl_math.init: unknown earlier stage 'sftt'"),
+    ("stages: {sft: {mix: {stf: 1}}}", "stages.sft.mix.stf: unknown mix 'stf'"),
+]
+
+TINY_CASES = [
+    # inside one section
+    (
+        "stages: {sft: {optimizer: {min_lr: 0.1}}}",
+        "stages.sft.optimizer: min_lr 0.1 is greater than lr 0.001",
+    ),
+    ("stages: {sft: {optimizer: {muon_num_ns_steps: 6}}}", "muon_num_ns_steps 6 is not a multiple of 5"),
+    (
+        "stages: {sft: {global_batch_size: 3, micro_batch_size: 2}}",
+        "3 is not a multiple of micro_batch_size 2",
+    ),
+    ("stages: {sft: {schedule: {train_iters: 5}}}", "exactly one of train_iters, train_samples, epochs"),
+    ("stages: {pretrain_1t: {schedule: {lr_warmup_samples: 5}}}", "go with train_samples only"),
+    ("stages: {midtrain_64k: {schedule: {lr_warmup_iters: 5}}}", "train_samples goes with lr_warmup_samples"),
+    ("stages: {pretrain_1t: {schedule: {lr_warmup_iters: 100}}}", "a warm-up of 100 leaves nothing"),
+    ("stages: {pretrain_1t: {continues: true}}", "`continues: true` needs `init`"),
+    ("model: {num_query_groups: 3}", "num_attention_heads 4 is not a multiple of num_query_groups 3"),
+    ("mixes: {sft: {sequence_length: null}}", "`sequence_length` belongs to packed mixes"),
+    ("stages: {rl_math: {reward: {length_penalty: {start: 48}}}}", "start 48 is not below end 48"),
+    ("stages: {rl_math: {rollout: {sampling: {max_tokens: 40}}}}", "max_new_tokens 48 exceeds max_tokens 40"),
+    # layout of the ranks
+    ("stages: {sft: {parallel: {tensor: 3}}}", "stages.sft.parallel.tensor: 3 does not divide"),
+    (
+        "stages: {sft: {resources: {processes_per_node: 4}, parallel: {pipeline: 4}}}",
+        "stages.sft.parallel.pipeline: 4 does not divide model.num_layers 6",
+    ),
+    (
+        "stages: {midtrain_64k: {seq_length: 258, parallel: {context: 2}}}",
+        "stages.midtrain_64k.seq_length: 258 is not a multiple of 2 x parallel.context = 4",
+    ),
+    ("stages: {sft: {parallel: {context: 4}}}", "all-to-all spreads the 2 key/value heads"),
+    (
+        "stages: {sft: {parallel: {tensor: 2}}}",
+        "1 processes are not a multiple of tensor x pipeline x context",
+    ),
+    (
+        "stages: {sft: {resources: {processes_per_node: 2}}}",
+        "stages.sft.global_batch_size: 1 is not a multiple of micro_batch_size x data-parallel ranks = 1 x 2",
+    ),
+    ("stages: {sft: {resources: {gpus_per_node: 8}}}", "1 processes for 8 GPUs"),
+    # what the engine would silently ignore
+    ("stages: {sft: {fp8: {}}}", "stages.sft.fp8: needs engine: transformer_engine"),
+    ("stages: {sft: {attention_backend: flash}}", "flash needs engine: transformer_engine"),
+    ("stages: {sft: {cross_entropy_fusion: te}}", "te needs engine: transformer_engine"),
+    # data
+    ("stages: {sft: {micro_batch_size: 2, global_batch_size: 2}}", "packed sequences go one at a time"),
+    (
+        "stages: {pretrain_1t: {data_order: shuffled}}",
+        "shuffled would undo the order of mixes.pretrain_1t (curriculum)",
+    ),
+    ("stages: {midtrain_16k: {data_order: sequential}}", "a blend of 2 mixes has no order of its own"),
+    ("stages: {sft: {data_order: shuffled}}", "found shuffled; cyclic belongs to SFT"),
+    ("stages: {pretrain_1t: {data_order: cyclic}}", "found cyclic; cyclic belongs to SFT"),
+    ("stages: {sft: {seq_length: 512}}", "512 differs from mixes.sft.sequence_length 1024"),
+    ("stages: {sft: {mix: {pretrain_1t: 1}}}", "pretrain_1t is a mix of kind documents"),
+    ("stages: {pretrain_1t: {mix: {sft: 1}}}", "sft is a mix of kind packed"),
+    # one stage after another
+    (
+        "stages: {pretrain_3p2t: {schedule: {train_iters: 100}}}",
+        "100 is cumulative and pretrain_1t already ends at 100",
+    ),
+    (
+        "stages: {pretrain_3p2t: {schedule: {train_iters: null, train_samples: 900, lr_warmup_iters: 0}}}",
+        "both must count train_iters or neither",
+    ),
+    # reinforcement learning
+    ("stages: {rl_math: {steps: 17}}", "17, but 512 prompts give 16 steps an epoch x 1 epochs = 16"),
+    ("stages: {rl_math: {prompts: {train: 31}}}", "32 prompts a step, but there are only 31"),
+    (
+        "stages: {rl_math: {learner: {max_tokens_per_microbatch: 95}}}",
+        "95 cannot hold the longest trajectory",
+    ),
+    ("stages: {rl_math: {rollout: {max_model_len: 2048}}}", "2048 is longer than sft was trained for"),
+    ("stages: {rl_math: {rollout: {max_model_len: 90}}}", "96 exceeds rollout.max_model_len 90"),
+    ("stages: {rl_math: {rollout: {sampling: {n_samples: 1}}}}", "a group of 1 has no spread"),
+    ("stages: {rl_math: {resources: {gpus_per_node: 1}}}", "1 GPUs, but rollout.engines x tensor_parallel"),
+]
+
+BIG_CASES = [
+    (
+        "stages: {pretrain_1t: {resources: {nodes: 25}}}",
+        "768 is not a multiple of micro_batch_size x data-parallel",
+    ),
+    ("stages: {midtrain_256k: {parallel: {pipeline: 5}}}", "5 does not divide model.num_layers 32"),
+    ("stages: {midtrain_256k: {parallel: {context: 8}}}", "all-to-all spreads the 4 key/value heads"),
+    ("stages: {sft: {parallel: {tensor: 7}}}", "7 does not divide model.num_attention_heads 32"),
+    ("stages: {rl_code: {rollout: {engines: 5}}}", "8 GPUs, but rollout.engines x tensor_parallel"),
+]
+
+
+@pytest.mark.parametrize(("text", "part"), NAMES + TINY_CASES)
+def test_tiny(refused: Refused, text: str, part: str) -> None:
+    assert part in refused(text)
+
+
+@pytest.mark.parametrize(("text", "part"), BIG_CASES)
+def test_big(refused: Refused, text: str, part: str) -> None:
+    assert part in refused(text, BIG)
+
+
+@pytest.mark.parametrize("name", ["corpus", "mixes", "export", "raw", "tokens", "tokenizer"])
+def test_a_stage_may_not_take_a_directory_of_the_layout(refused: Refused, name: str) -> None:
+    stage = "{kind: rl, init: sft, domain: math, steps: 1, prompts: {kind: demo, train: 384, valid: 8}}"
+    assert f"stages.{name}: a stage cannot have this name" in refused(f"stages: {{{name}: {stage}}}")
+
+
+def test_training_cannot_start_from_an_rl_policy(refused: Refused) -> None:
+    text = (
+        "stages:\n  again: {kind: sft, init: rl_math, mix: {sft: 1}, data_order: cyclic, seq_length: 1024,\n"
+    )
+    text += "    micro_batch_size: 1, global_batch_size: 1, optimizer: {lr: 0.1}, schedule: {epochs: 1}}\n"
+    assert "stages.again.init: rl_math is an RL stage" in refused(text)
+
+
+def test_all_contradictions_are_listed_at_once(refused: Refused) -> None:
+    message = refused(
+        "stages: {sft: {seq_length: 512}, rl_math: {steps: 90}, pretrain_1t: {data_order: shuffled}}"
+    )
+    assert "3 problems" in message
+
+
+def test_other_layouts_of_the_same_recipe_are_fine(overlay: Callable[..., Recipe]) -> None:
+    overlay("stages: {pretrain_1t: {resources: {nodes: 12}}, sft: {resources: {nodes: 6}}}", BIG)
+    overlay("stages: {sft: {resources: {processes_per_node: 2}, parallel: {tensor: 2}}}")

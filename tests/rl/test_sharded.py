@@ -1,0 +1,67 @@
+"""Two FSDP2 processes on the CPU give one process's update, and save and load their state."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from test_learner import batch, build
+
+from zgcm.rl.weights import Payload, unpack
+
+pytestmark = pytest.mark.slow
+
+PROGRAM = """
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, {tests!r})
+from test_learner import TINY, batch
+from zgcm.config.rl import Learner as Settings
+from zgcm.rl.learner import Learner
+
+rank, policy, out = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+torch.distributed.init_process_group(
+    "gloo", init_method=f"file://{{out}}/rendezvous", rank=rank, world_size=2
+)
+settings = Settings(**TINY)
+learner = Learner(policy, settings, temperature=1.0, rank=rank, world=2)
+first = learner.step(batch(), 0, 10)
+learner.save_state(out / "state")
+second = learner.step(batch(), 1, 10)
+payload, _ = learner.weights()
+again = Learner(policy, settings, temperature=1.0, rank=rank, world=2)
+again.load_state(out / "state")
+assert again.step(batch(), 1, 10) == second
+if rank == 0:
+    torch.save((first, payload), out / "result.pt")
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_two_processes_equal_one(policy: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(tests=str(Path(__file__).parent)))
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(program), str(rank), str(policy), str(tmp_path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        for rank in range(2)
+    ]
+    outputs = [process.communicate(timeout=600)[0].decode() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    stats: dict[str, float]
+    payload: Payload
+    stats, payload = torch.load(tmp_path / "result.pt", weights_only=False)
+    alone = build(policy)
+    expected = alone.step(batch(), 0, 10)
+    alone.step(batch(), 1, 10)
+    for name in ("loss", "grad_norm", "entropy", "logprob_gap_mean"):
+        assert stats[name] == pytest.approx(expected[name], rel=1e-4, abs=1e-6)
+    for (_, one), (_, two) in zip(unpack(payload), unpack(alone.weights()[0]), strict=True):
+        torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-3)

@@ -1,0 +1,105 @@
+"""A whole stage with Ray, vLLM and the learner: it learns, and a kill in the middle changes nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from bandit import prepare
+
+from zgcm.rundir.manifest import verify_manifest
+
+pytestmark = pytest.mark.slow
+DEADLINE = 900
+
+
+def start(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """In a process group of its own, as a shell's job is."""
+    with log.open("ab") as stream:
+        command = [sys.executable, "-m", "zgcm.cli", *arguments]
+        return subprocess.Popen(command, stdout=stream, stderr=stream, start_new_session=True)
+
+
+def finish(arguments: list[str], log: Path) -> None:
+    process = start(arguments, log)
+    assert process.wait(DEADLINE) == 0, log.read_text()
+
+
+def only_run(root: Path) -> Path:
+    (run,) = (root / "results" / "rl_math" / "runs").iterdir()
+    return run
+
+
+def without_time(marker: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in marker.items() if key not in ("completed_at", "phase")}
+
+
+def evaluations(root: Path) -> list[dict[str, Any]]:
+    paths = sorted((root / "results" / "rl_math" / "evaluations").iterdir())
+    assert [path.name for path in paths] == [f"version_{version:03d}.json" for version in (0, 2, 4)]
+    return [without_time(json.loads(path.read_text())) for path in paths]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("undisturbed")
+    finish(prepare(root), root / "log")
+    return root
+
+
+def test_stage_learns_and_leaves_what_it_promises(undisturbed: Path) -> None:
+    results = undisturbed / "results"
+    done = json.loads((results / "rl_math" / "done").read_text())
+    assert done["steps"] == 4 and done["kind"] == "rl"
+    first, last = done["evaluations"][0], done["evaluations"][-1]
+    assert first["completions"] == 24
+    assert last["mean_raw_reward"] > first["mean_raw_reward"]
+    assert verify_manifest(results / done["policy"])["digest"] == done["weights_digest"]
+    run = only_run(undisturbed)
+    lines = [json.loads(line) for line in (run / "reward.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    trained = [line for line in lines if line["trained_responses"]]
+    assert trained and all(line["logprob_gap_max"] < 1e-3 for line in trained)
+    assert evaluations(undisturbed)[0]["model_version"] == 0
+    gate = json.loads((run / "preflight" / "weight_sync_gate_version_000.json").read_text())
+    assert gate["logprob_gap_mean"] < 1e-4
+
+
+def test_finished_stage_is_not_trained_again(undisturbed: Path) -> None:
+    done = undisturbed / "results" / "rl_math" / "done"
+    before = done.read_bytes()
+    done.unlink()
+    recipe, results = undisturbed / "recipe.yaml", undisturbed / "results"
+    arguments = ["rl", "rl_math", "--recipe", str(recipe), "--results", str(results)]
+    finish(arguments, undisturbed / "log")
+    assert done.read_bytes() == before
+
+
+def test_killed_run_continues_digit_for_digit(undisturbed: Path, tmp_path: Path) -> None:
+    arguments = prepare(tmp_path)
+    process = start(arguments, tmp_path / "log")
+    rewards = None
+    end = time.monotonic() + DEADLINE
+    while rewards is None or not rewards.exists() or rewards.read_bytes().count(b"\n") < 2:
+        assert process.poll() is None and time.monotonic() < end, (tmp_path / "log").read_text()
+        time.sleep(0.1)
+        rewards = next(tmp_path.glob("results/rl_math/runs/*/reward.jsonl"), None)
+    group = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "results" / "rl_math" / "done").exists()
+    finish(arguments, tmp_path / "log")
+    assert "continues after step" in (tmp_path / "log").read_text()
+    run, other = only_run(tmp_path), only_run(undisturbed)
+    assert (run / "reward.jsonl").read_bytes() == (other / "reward.jsonl").read_bytes()
+    assert evaluations(tmp_path) == evaluations(undisturbed)
+    digests = [verify_manifest(path / "policies" / "version_004")["digest"] for path in (run, other)]
+    assert digests[0] == digests[1]
+    _, alive = psutil.wait_procs(group, timeout=60)
+    assert not alive, "processes of the killed run are still there"

@@ -1,0 +1,123 @@
+"""`zgcm plan`: what will run and what it costs, before it runs."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from zgcm.cli.app import (
+    DEFAULT_RECIPE,
+    DEFAULT_RESULTS,
+    JsonOption,
+    RecipeOption,
+    ResultsOption,
+    app,
+    open_recipe,
+)
+
+HEADINGS = (
+    *("stage", "state", "steps", "seq", "tokens", "GFLOP/token", "(full attention)"),
+    *("GPUs", "tokens/s/GPU", "GPU-hours", "days", "checkpoints"),
+)
+
+
+@app.command()
+def plan(
+    recipe: RecipeOption = DEFAULT_RECIPE,
+    results: ResultsOption = DEFAULT_RESULTS,
+    tflops_per_gpu: Annotated[
+        float | None,
+        typer.Option(min=1e-9, help="Assumed model TFLOP/s of one GPU, windows honoured. [published: 468]"),
+    ] = None,
+    tokens_per_second_per_gpu: Annotated[
+        float | None,
+        typer.Option(min=1e-9, help="Assumed rate of one GPU in every stage; wins over TFLOP/s."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Per stage: steps, tokens, FLOPs, GPU-hours, nodes and disk; assumed mixture weights are flagged.
+
+    Needs no data, GPU or network. GFLOP/token honours sliding windows; beside it stands the published code's
+    count, which charges full attention on every layer. Time rests on the assumption that is printed.
+    """
+    from zgcm.plan import Assumption, cost_plan
+
+    loaded, layout = open_recipe(recipe, results)
+    rate = {} if tflops_per_gpu is None else {"tflops": tflops_per_gpu}
+    costs = cost_plan(loaded, layout, Assumption(tokens_per_second=tokens_per_second_per_gpu, **rate))
+    print(json.dumps(costs, indent=2) if as_json else render(costs))
+
+
+def render(costs: dict[str, Any]) -> str:
+    """The plan as text: a table of stages, one of mixes, the totals, and what was assumed."""
+    from zgcm.report import numbers
+
+    total, left = costs["totals"], costs["totals"]["to_run"]
+    lines = aligned([HEADINGS, *(stage_words(row) for row in costs["stages"])], left=2)
+    for row in costs["stages"]:
+        if "responses" in row:
+            limit = numbers.count(row["max_response_tokens"])
+            lines.append(
+                f"{row['stage']}: {row['responses']:,} responses of at most {limit} tokens in all; "
+                "their length decides the GPU-hours, which are not estimated"
+            )
+    mixes = [
+        (row["mix"], numbers.count(row["tokens"]), str(row["shards"]), numbers.byte_count(row["disk_bytes"]))
+        + (("weights assumed, not published",) if row["assumed"] else ("",))
+        for row in costs["mixes"]
+    ]
+    lines += ["", *aligned([("mix", "tokens", "shards", "disk", ""), *mixes], left=1)]
+    hours = f"{total['gpu_hours']:,.0f} GPU-hours, {total['hours'] / 24:.1f} days one after the other"
+    lines += [
+        "",
+        f"All training stages: {numbers.count(total['tokens'])} tokens, {total['flops']:.3g} FLOP, "
+        + (hours if total["gpu_hours"] else "no GPUs asked for, so no time is estimated")
+        + f", {numbers.byte_count(total['disk_bytes'])} of checkpoints",
+    ]
+    if total["gpu_hours"]:
+        lines.append(f"Still to run: {left['gpu_hours']:,.0f} GPU-hours, {left['hours'] / 24:.1f} days")
+        lines.append(f"Assumed: {costs['assumption']}")
+    return "\n".join(lines)
+
+
+def stage_words(row: dict[str, Any]) -> tuple[str, ...]:
+    from zgcm.report import numbers
+
+    steps = "?" if row["steps"] is None else f"{row['steps']:,}"
+    gpus = str(row["gpus"]) if row["gpus"] else "–"
+    if "seq_length" not in row:
+        return row["stage"], row["state"], steps, "–", "–", "–", "–", gpus, "–", "–", "–", "–"
+    rate = numbers.count(row["tokens_per_second_per_gpu"])
+    known = row["gpu_hours"] is not None
+    kept = "?" if row["checkpoints_kept"] is None else str(row["checkpoints_kept"])
+    return (
+        row["stage"],
+        row["state"],
+        steps,
+        numbers.context(row["seq_length"]),
+        numbers.count(row["tokens"]),
+        giga(row["flops_per_token"]),
+        giga(row["flops_per_token_full"]),
+        gpus,
+        rate,
+        f"{row['gpu_hours']:,.0f}" if known else "–",
+        f"{row['hours'] / 24:.1f}" if known else "–",
+        f"{kept} × {numbers.byte_count(row['checkpoint_bytes'])}",
+    )
+
+
+def giga(flops: float) -> str:
+    return f"{flops / 1e9:.2f}" if flops >= 1e9 else f"{flops / 1e9:.4f}"
+
+
+def aligned(rows: list[tuple[str, ...]], left: int) -> list[str]:
+    """Columns side by side; the first `left` and the last column to the left, the others to the right."""
+    last = len(rows[0]) - 1
+    widths = [max(len(row[index]) for row in rows) for index in range(last + 1)]
+    return [
+        "  ".join(
+            cell.ljust(width) if index < left or index == last else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

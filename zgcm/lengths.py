@@ -1,0 +1,39 @@
+"""How many steps each stage takes, by the trainer's own arithmetic, for views that must not wait for data."""
+
+from zgcm.config.recipe import Recipe
+from zgcm.config.rl import RLStage
+from zgcm.layout import Layout
+from zgcm.train.arguments import Plan, plan
+
+
+def schedule(recipe: Recipe, layout: Layout, name: str) -> Plan | None:
+    """Iterations and save interval of a stage, counted as Megatron counts: over the stages it continues, too.
+
+    None for RL, and for SFT while neither its packed data nor the recipe's identity guards tell.
+    """
+    stage = recipe.stages[name]
+    if isinstance(stage, RLStage):
+        return None
+    promised = stage.expected_train_tokens and stage.expected_train_records
+    packed = all(layout.dataset(mix).is_file() for mix in stage.mix)
+    if stage.kind == "sft" and not promised and not packed:
+        return None
+    return plan(recipe, layout, name)
+
+
+def steps(recipe: Recipe, layout: Layout, name: str) -> int | None:
+    """Optimizer steps that a stage itself takes: what it continues from is not counted."""
+    stage = recipe.stages[name]
+    if isinstance(stage, RLStage):
+        return stage.steps
+    length = schedule(recipe, layout, name)
+    return None if length is None else length.iterations - first_iteration(recipe, layout, name)
+
+
+def first_iteration(recipe: Recipe, layout: Layout, name: str) -> int:
+    """The iteration a stage starts from: 0, or the end of the stage that it continues."""
+    stage = recipe.stages[name]
+    if isinstance(stage, RLStage) or not stage.continues:
+        return 0
+    before = schedule(recipe, layout, str(stage.init))
+    return before.iterations if before else 0
