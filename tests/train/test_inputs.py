@@ -34,34 +34,38 @@ def test_a_changed_shard_is_another_input(root):
 @pytest.mark.parametrize(
     ("stage", "changes", "message"),
     [
-        ("one", {"engine": "transformer_engine"}, "transformer_engine is not installed here"),
-        ("one", {"fp8": {}}, "FP8 needs engine transformer_engine"),
+        ("one", {"engine": "transformer_engine"}, "Transformer Engine is not installed here"),
+        ("one", {"engine": "transformer_engine", "fp8": {}}, "asks for engine: transformer_engine and FP8"),
         ("one", {"global_batch_size": 200}, r"too small for one batch.*takes 6400 \+ 1"),
-        ("one", {"parallel": {"tensor": 2}}, r"1 processes .* not a multiple of"),
-        ("one", {"resources": {"processes_per_node": 4}}, "not a multiple of micro_batch_size"),
         ("one", {"data_split": "90,10,0"}, "no validation share"),
-        ("one", {"mix": {"second": 1}}, "data_order sequential reads one mix"),
         ("mid", {"eval_iters": 2}, "eval_iters needs a share"),
-        ("two", {}, "stage before has not finished.*zgcm train one"),
-        ("tuned", {"micro_batch_size": 2}, "packed sequences need 1"),
+        ("two", {}, r"stage before has not finished.*zgcm train one"),
+        ("tuned", {"mix": {"other": 1}}, "Packed conversations come from one mix"),
     ],
 )
 def test_refusals(root, stage, changes, message):
-    recipe, layout = make(root, stages={stage: changes})
+    other = {"other": {"kind": "packed", "sources": {"talk": 1}, "sequence_length": 64}}
+    recipe, layout = make(root, stages={stage: changes}, mixes=other)
     with pytest.raises(ZgcmError, match=f"(?s){message}"):
         train(recipe, layout, stage)
     assert not layout.runs(stage).exists()
 
 
 def test_all_problems_at_once(tmp_path):
-    recipe, layout = make(tmp_path / "results", stages={"two": {"fp8": {}}})
+    recipe, layout = make(tmp_path / "results", stages={"two": {"engine": "transformer_engine"}})
     (layout.tokenizer / "manifest.json").unlink()
     (layout.mix("second") / "00000_text_document.bin").unlink()
     (layout.mix("second") / "00001.json").unlink()
     with pytest.raises(ZgcmError) as caught:
         train(recipe, layout, "two")
     message = str(caught.value)
-    for part in ("FP8", "tokenizer is missing", "00000_text_document.bin", "00001.json", "has not finished"):
+    for part in (
+        "Transformer Engine",
+        "tokenizer is missing",
+        "00000_text_document.bin",
+        "00001.json",
+        "has not finished",
+    ):
         assert part in message
     assert message.count("\n  - ") == 5
 

@@ -94,11 +94,11 @@ def train_stage(recipe: Recipe, name: str) -> TrainStage:
 
 
 def only_mix(stage: TrainStage, name: str) -> str:
-    """The one mix of a stage that cannot blend. Raises ZgcmError when there are several."""
+    """The one mix of an SFT stage. Raises ZgcmError when there are several."""
     if len(stage.mix) == 1:
         return next(iter(stage.mix))
     raise ZgcmError(
-        f"data_order {stage.data_order} reads one mix, and only a shuffled order blends several",
+        "Packed conversations come from one mix",
         where=f"stages.{name}.mix",
         found=", ".join(stage.mix),
         expected="one mix",
@@ -260,6 +260,7 @@ def _logging(stage: TrainStage, length: Plan, run: Path) -> list[Options]:
         ["--ckpt-format", "torch_dist"],
         # Without the persistent worker, --async-save switches itself off.
         *([["--async-save", "--use-persistent-ckpt-worker"]] if stage.checkpoints.async_save else []),
+        *([["--ckpt-fully-parallel-load"]] if stage.checkpoints.fully_parallel_load else []),
         ["--exit-signal-handler"],
         ["--rerun-mode", "disabled"],
     ]
@@ -268,14 +269,12 @@ def _logging(stage: TrainStage, length: Plan, run: Path) -> list[Options]:
 
 def _engine(stage: TrainStage) -> list[Options]:
     """What only one engine needs. On a CPU: gloo, no CUDA kernels, initial weights that no layout changes."""
-    if stage.engine == "transformer_engine":
-        published_sft = [["--no-gradient-accumulation-fusion"], ["--ckpt-fully-parallel-load"]]
-        return published_sft if stage.kind == "sft" else []
-    return [
-        ["--distributed-backend", "gloo"],
-        ["--use-cpu-initialization"],
-        ["--no-gradient-accumulation-fusion", "--no-masked-softmax-fusion", "--no-persist-layer-norm"],
-    ]
+    fused = stage.gradient_accumulation_fusion and stage.engine == "transformer_engine"
+    options = [] if fused else [["--no-gradient-accumulation-fusion"]]
+    if stage.engine == "local":
+        options += [["--distributed-backend", "gloo"], ["--use-cpu-initialization"]]
+        options += [["--no-masked-softmax-fusion", "--no-persist-layer-norm"]]
+    return options
 
 
 def _text(options: list[list[Any]]) -> list[Options]:

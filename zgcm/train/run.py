@@ -144,6 +144,7 @@ def trainer_settings(
         "run": str(run),
         "iterations": length.iterations,
         "log_interval": stage.log_interval,
+        "prefetch": stage.dataloader_prefetch if stage.dataloader_workers else None,
         "keep_recent": stage.checkpoints.keep_recent,
         "keep_every": stage.checkpoints.keep_every,
     }
