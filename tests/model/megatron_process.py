@@ -11,6 +11,8 @@ from pathlib import Path
 
 
 def main(workspace: Path) -> None:
+    from tests.model import small  # before the CPU layer, which hides transformers from megatron-core
+    from tests.model.test_megatron import fp32_recipe
     from zgcm.train import cpu
 
     cpu.install()
@@ -22,8 +24,6 @@ def main(workspace: Path) -> None:
     from megatron.training.arguments import parse_and_validate_args
     from megatron.training.models.gpt import GPTModelBuilder
 
-    from tests.model import small
-    from tests.model.test_megatron import fp32_recipe
     from zgcm.layout import Layout
     from zgcm.model.megatron import block_spec
     from zgcm.train.arguments import Plan, megatron_argv

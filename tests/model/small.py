@@ -7,9 +7,9 @@ import torch
 from zgcm.config.model import Model
 from zgcm.io import write_json
 from zgcm.model import published
-from zgcm.model.convert import write_safetensors
 from zgcm.model.hf.configuration_zgcm import ZgcmConfig
 from zgcm.model.hf.modeling_zgcm import ZgcmForCausalLM
+from zgcm.model.weights import write_safetensors
 
 VOCABULARY = 250
 WINDOW = 16

@@ -6,21 +6,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
 from tests.model import small
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file
 from zgcm.model import published
-from zgcm.model.convert import (
-    fuse,
-    read_megatron,
-    read_safetensors,
-    resize_vocabulary,
-    split,
-    write_megatron,
-    write_safetensors,
-)
+from zgcm.model.convert import fuse, read_megatron, resize_vocabulary, split, write_megatron
 from zgcm.model.published import Tensor
+from zgcm.model.weights import read_safetensors, write_safetensors
 
 
 @given(
@@ -98,6 +92,10 @@ def test_weights_in_another_layout_are_refused(tmp_path: Path) -> None:
         list(read_safetensors(source, {k: v for k, v in shapes.items() if k != "lm_head.weight"}))
     with pytest.raises(ZgcmError, match=r"norm\.weight has another shape"):
         list(read_safetensors(source, shapes | {"model.norm.weight": (65,)}))
+    mixed = [(k, v.bfloat16() if "norm" in k else v) for k, v in small.weights().items()]
+    save_file(dict(mixed), tmp_path / "model.safetensors")
+    with pytest.raises(ZgcmError, match=r"one floating-point type.*BF16, F32"):
+        list(read_safetensors(tmp_path, shapes))
     swapped = list(small.weights().items())
     swapped[1], swapped[2] = swapped[2], swapped[1]
     with pytest.raises(ZgcmError, match="not in the published layout"):

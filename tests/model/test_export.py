@@ -23,8 +23,9 @@ from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
 from zgcm.model import export as export_module
 from zgcm.model import published
-from zgcm.model.convert import read_safetensors, write_megatron
+from zgcm.model.convert import write_megatron
 from zgcm.model.export import export_stage
+from zgcm.model.weights import read_safetensors
 from zgcm.rundir.manifest import verify_manifest, write_manifest
 from zgcm.tokens.tokenizer import train_tokenizer
 
@@ -157,6 +158,7 @@ torch.save((made, model(made).logits.detach()), sys.argv[2])
 """
 
 
+@pytest.mark.slow
 def test_it_loads_with_remote_code_where_zgcm_is_not_imported(
     finished: tuple[Recipe, Layout], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,9 @@ from zgcm.config.load import validate_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.io import write_json
 from zgcm.model import published
-from zgcm.model.convert import read_megatron, write_megatron, write_safetensors
+from zgcm.model.convert import read_megatron, write_megatron
 from zgcm.model.hf.modeling_zgcm import ZgcmForCausalLM
+from zgcm.model.weights import write_safetensors
 
 
 def fp32_recipe() -> Recipe:

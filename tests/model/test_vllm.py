@@ -1,7 +1,9 @@
 """vLLM generates what transformers generates: beyond the window, and after a weight sync."""
 
+import shutil
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,9 @@ from tests.model import small
 from tests.model.vllm_process import NEW_TOKENS, prompts
 from zgcm.io import read_json, write_json
 from zgcm.model import published
-from zgcm.model.convert import write_safetensors
+from zgcm.model.export import MODEL_CODE
 from zgcm.model.hf.modeling_zgcm import ZgcmForCausalLM
+from zgcm.model.weights import write_safetensors
 
 
 def greedy(directory: Path) -> list[list[int]]:
@@ -32,8 +35,17 @@ def greedy(directory: Path) -> list[list[int]]:
 
 
 @pytest.mark.slow
-def test_greedy_tokens_equal_those_of_transformers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("implementation", ["zgcm.model.vllm", "vllm.model_executor.models.transformers"])
+def test_greedy_tokens_equal_those_of_transformers(
+    implementation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Natively, and through the model's remote code where the plugin is absent."""
+    if implementation != "zgcm.model.vllm":
+        monkeypatch.setenv("VLLM_PLUGINS", "")
+        monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
     small.directory(tmp_path / "hf")
+    for name in MODEL_CODE:
+        shutil.copy(files("zgcm.model.hf") / name, tmp_path / "hf")
     other = tmp_path / "other"
     other.mkdir()
     shapes = published.shapes(small.MODEL, small.ROWS)
@@ -43,7 +55,7 @@ def test_greedy_tokens_equal_those_of_transformers(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stderr[-3000:]
     found = read_json(tmp_path / "out.json")
-    assert found["module"] == "zgcm.model.vllm"
+    assert found["module"] == implementation
     assert found["before"] == greedy(tmp_path / "hf")
     assert found["after"] == greedy(other)
     assert found["before"] != found["after"]

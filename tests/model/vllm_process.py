@@ -1,7 +1,7 @@
 """Runs in a process of its own: vLLM's greedy tokens, before and after a weight sync.
 
 python -m tests.model.vllm_process DIRECTORY OUT: DIRECTORY/hf is served, then given the weights of
-DIRECTORY/other.
+DIRECTORY/other. With VLLM_PLUGINS set to nothing, vLLM does not know the model and runs its remote code.
 """
 
 import os
@@ -33,6 +33,7 @@ def main(directory: Path, out: Path) -> None:
 
     engine = LLM(
         str(directory / "hf"),
+        trust_remote_code="VLLM_PLUGINS" in os.environ,
         skip_tokenizer_init=True,
         dtype="float32",
         max_model_len=200,

@@ -147,15 +147,15 @@ def test_a_directory_without_template(tmp_path):
 
 
 def test_a_template_of_glms_shape_keeps_earlier_reasoning(write_template):
-    """Drops reasoning before the last user turn unless told not to; turns have no end token of their own."""
+    """Drops reasoning before the last turn unless told not to; its turns have no end token of their own."""
     directory = write_template(
         "{%- for m in messages -%}{%- if m.role == 'user' -%}<|user|>{{ m.content }}"
-        "{%- else -%}{{ '<|assistant|>\n' }}"
+        "{%- else -%}{{ '<|assistant|>\\n' }}"
         "{%- if m.reasoning_content is string and ((clear_thinking is defined and not clear_thinking)"
         " or loop.last) -%}<think>{{ m.reasoning_content }}</think>{%- else -%}</think>{%- endif -%}"
         "{{ m.content }}{%- endif -%}{%- endfor -%}"
-    """Drops reasoning before the last turn unless told not to; its turns have no end token of their own."""
-        "{%- endif -%}"
+        "{%- if add_generation_prompt -%}"
+        "{{ '<|assistant|>\\n' }}{{ '<think>' if enable_thinking else '</think>' }}{%- endif -%}"
     )
     text, spans = assistant_spans([USER, THOUGHT, USER, THOUGHT], directory)
     assert [text[start:end] for start, end in spans] == ["1+2=3</think>3"] * 2

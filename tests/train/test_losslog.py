@@ -47,6 +47,6 @@ def test_cut_back_forgets_later_iterations_and_a_torn_line(tmp_path):
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_loss_that_is_not_finite_stops(tmp_path, value):
     log = losslog.LossLog(tmp_path, "one", total=9, log_interval=9, seq_length=10)
-    with pytest.raises(ZgcmError, match="loss is not finite.*iteration 7"):
+    with pytest.raises(ZgcmError, match=r"loss is not finite.*iteration 7"):
         record(log, 7, value)
     assert losslog.read_losses(tmp_path) == []

@@ -87,7 +87,9 @@ def make(root: Path, **changes: Any) -> tuple[Recipe, Layout]:
     recipe = validate_recipe(deep_merge(RECIPE, changes), where="tests")
     layout = Layout(root)
     (layout.tokenizer).mkdir(parents=True, exist_ok=True)
-    write_json(layout.tokenizer / "tokenizer.json", {"added_tokens": [{"content": "<|endoftext|>", "id": EOD}]})
+    write_json(
+        layout.tokenizer / "tokenizer.json", {"added_tokens": [{"content": "<|endoftext|>", "id": EOD}]}
+    )
     write_manifest(layout.tokenizer)
     for number, (name, mix) in enumerate(recipe.mixes.items()):
         random = np.random.default_rng(number)

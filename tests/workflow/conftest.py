@@ -5,13 +5,13 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from pydoc_data.topics import topics
 
 import pytest
 
 from tests.workflow.jobs import CHECKOUT, call
 
 MINI = ["--configfile", CHECKOUT / "config/tiny.yaml", CHECKOUT / "tests/recipes/mini.yaml"]
-WORDS = "the river runs past old stone houses where people read letters about weather and bread"
 
 
 def run(directory: Path) -> subprocess.CompletedProcess[str]:
@@ -31,9 +31,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_user_text(path: Path) -> None:
-    chance = random.Random(0)
+    """Passages of Python's reference pages: ordinary prose, so that a curriculum finds no outliers."""
+    words, chance = " ".join(topics.values()).split(), random.Random(0)
     with path.open("w") as stream:
         for row in range(900):
-            words = " ".join(chance.choices(WORDS.split(), k=220))
-            stream.write(json.dumps({"id": f"user-{row}", "text": f"Note {row}. {words}."}) + "\n")
+            start, length = chance.randrange(len(words) - 300), chance.randrange(150, 300)
+            text = " ".join(words[start : start + length])
+            stream.write(json.dumps({"id": f"user-{row}", "text": text}) + "\n")
     assert path.stat().st_size > 1_000_000  # Snakemake compares the content of smaller files only

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from zgcm.cli.app import app
+from zgcm.layout import Layout
 
 SNAKEFILE = Path(__file__).parents[2] / "Snakefile"
 
@@ -32,9 +33,18 @@ def run(
     if code:
         typer.echo("\nNot finished. When the cause is mended, the same command goes on from here.")
         raise typer.Exit(code)
-    from zgcm.cli.summary import summary
+    typer.echo(f"\n{stages_of(directory)}\n{time.monotonic() - began:.0f} s in all")
 
-    typer.echo("\n".join(["", *summary(directory), f"{time.monotonic() - began:.0f} s in all"]))
+
+def stages_of(directory: Path) -> str:
+    """What each stage of the results below `directory` did, and where the report is."""
+    from zgcm.config.load import load_recipe
+    from zgcm.io import read_json
+    from zgcm.report.table import render, stage_table
+
+    layout = Layout(directory / "results")
+    recipe = load_recipe([directory / read_json(layout.stamp)["recipe"]])
+    return f"{render(stage_table(recipe, layout))}\n\nReport: {layout.report}"
 
 
 def arguments(recipe: list[Path], cores: str | None, directory: Path, extra: list[str]) -> list[str]:

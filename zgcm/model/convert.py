@@ -1,7 +1,7 @@
-"""Megatron torch_dist checkpoint <-> safetensors with the published names; no process group, no Megatron.
+"""Megatron torch_dist checkpoint <-> the published tensors; no process group, no Megatron.
 
-Everything streams: one Megatron tensor and one safetensors shard (5 GB at most) are in memory at a time.
-The vocabulary is padded and trimmed explicitly, in both directions (`resize_vocabulary`).
+Both directions hold one Megatron tensor in memory at a time (and the writer of safetensors one shard). The
+vocabulary is padded and trimmed explicitly (`resize_vocabulary`).
 """
 
 import contextlib
@@ -12,20 +12,16 @@ from typing import Any
 
 import torch
 import torch.distributed.checkpoint as dcp
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, TensorStorageMetadata
 
 from zgcm.config.model import Model
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json, write_text
-from zgcm.model.published import Shape, tensors
 from zgcm.model.published import Tensor as Entry
+from zgcm.model.published import shapes, tensors
+from zgcm.model.weights import Named, Weights, open_weights
 
-SHARD_BYTES = 5_000_000_000
-INDEX = "model.safetensors.index.json"
 MODEL_KEYS = ("embedding.", "decoder.", "output_layer.")
-Named = Iterator[tuple[str, torch.Tensor]]
 
 
 def resize_vocabulary(weight_VC: torch.Tensor, rows: int, used: int) -> torch.Tensor:
@@ -149,108 +145,21 @@ def _check_index(checkpoint: Path, index: dict[str, Any], entries: list[Entry]) 
             )
 
 
-# --- safetensors -----------------------------------------------------------------------------------------
-
-
-def write_safetensors(
-    directory: Path,
-    shapes: dict[str, Shape],
-    named: Named,
-    dtype: torch.dtype,
-    shard_bytes: int = SHARD_BYTES,
-) -> int:
-    """Write `named`, which must come in the order of `shapes`, as numbered shards with an index.
-
-    Same tensors, same bytes. Returns the number of shards.
-    """
-    plan: list[list[str]] = [[]]
-    sizes = {name: torch.Size(shape).numel() * dtype.itemsize for name, shape in shapes.items()}
-    filled = 0
-    for name, size in sizes.items():
-        if plan[-1] and filled + size > shard_bytes:
-            plan.append([])
-            filled = 0
-        plan[-1].append(name)
-        filled += size
-    weight_map: dict[str, str] = {}
-    for number, names in enumerate(plan, start=1):
-        file = f"model-{number:05d}-of-{len(plan):05d}.safetensors"
-        shard = {}
-        for expected in names:
-            name, tensor = next(named)
-            if name != expected or tuple(tensor.shape) != shapes[name]:
-                raise ZgcmError(
-                    "The weights are not in the published layout",
-                    where=str(directory / file),
-                    found=f"{name} {tuple(tensor.shape)}",
-                    expected=f"{expected} {shapes[expected]}",
-                )
-            shard[name] = tensor.to(dtype).contiguous()
-        save_file(shard, directory / file, metadata={"format": "pt"})
-        weight_map |= dict.fromkeys(names, file)
-    total = {
-        "total_size": sum(sizes.values()),
-        "total_parameters": sum(sizes.values()) // dtype.itemsize,
-    }
-    write_json(directory / INDEX, {"metadata": total, "weight_map": weight_map})
-    return len(plan)
-
-
-def read_safetensors(directory: Path, shapes: dict[str, Shape]) -> Named:
-    """Tensors of a Hugging Face directory, one at a time, in the order of `shapes`, which it checks."""
-    files = _files(directory)
-    if files.keys() != shapes.keys():
-        odd = sorted(files.keys() ^ shapes.keys())
-        raise ZgcmError(
-            f"{len(odd)} tensors are missing or unknown",
-            where=str(directory),
-            found=", ".join(odd[:3]),
-            expected=f"the {len(shapes)} published names",
-        )
-    for name, shape in shapes.items():
-        with safe_open(directory / files[name], framework="pt") as file:
-            tensor = file.get_tensor(name)
-        if tuple(tensor.shape) != shape:
-            raise ZgcmError(
-                f"Tensor {name} has another shape than the recipe's model",
-                where=str(directory / files[name]),
-                found=str(tuple(tensor.shape)),
-                expected=str(shape),
-            )
-        yield name, tensor
-
-
-def _files(directory: Path) -> dict[str, str]:
-    """Tensor name -> file, of a sharded or a single-file directory."""
-    if (directory / INDEX).is_file():
-        return read_json(directory / INDEX)["weight_map"]
-    single = directory / "model.safetensors"
-    if not single.is_file():
-        expected = f"{INDEX} or {single.name}"
-        raise ZgcmError("No safetensors weights here", where=str(directory), expected=expected)
-    with safe_open(single, framework="pt") as file:
-        return dict.fromkeys(file.keys(), single.name)
-
-
 # --- writing Megatron ------------------------------------------------------------------------------------
 
 
 class _LazyPlanner(dcp.DefaultSavePlanner):
     """Plans with meta tensors and makes each real one only when it is written."""
 
-    def __init__(self, directory: Path, entries: dict[str, Entry], vocabulary: int) -> None:
+    def __init__(self, weights: Weights, entries: dict[str, Entry], vocabulary: int) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)  # as Megatron reads
-        self.directory, self.entries, self.vocabulary = directory, entries, vocabulary
-        self.files = _files(directory)
+        self.weights, self.entries, self.vocabulary = weights, entries, vocabulary
 
     def lookup_object(self, index: MetadataIndex) -> Any:
         if index.fqn not in self.entries:
             return super().lookup_object(index)
         entry = self.entries[index.fqn]
-        parts = {}
-        for name in entry.names:
-            with safe_open(self.directory / self.files[name], framework="pt") as file:
-                parts[name] = file.get_tensor(name)
+        parts = {name: self.weights.read(name) for name in entry.names}
         if entry.vocabulary:
             name = entry.names[0]
             parts[name] = resize_vocabulary(parts[name], self.vocabulary, self.vocabulary)
@@ -264,13 +173,10 @@ def write_megatron(directory: Path, checkpoint: Path, model: Model, vocabulary: 
     embedding to its own multiple when it loads.
     """
     rows = read_json(directory / "config.json")["vocab_size"]
-    published = {
-        name: shape for entry in tensors(model, rows) for name, shape in entry.published_shapes().items()
-    }
-    dtypes = {name: tensor.dtype for name, tensor in read_safetensors(directory, published)}
+    weights = open_weights(directory, shapes(model, rows))
     entries = {entry.key: entry for entry in tensors(model, vocabulary)}
     state: dict[str, Any] = {
-        key: torch.empty(entry.megatron_shape(), dtype=dtypes[entry.names[0]], device="meta")
+        key: torch.empty(entry.megatron_shape(), dtype=weights.dtype, device="meta")
         for key, entry in entries.items()
     }
     # Megatron stores one object per linear layer, empty unless FP8 is on, and wants it back.
@@ -284,8 +190,9 @@ def write_megatron(directory: Path, checkpoint: Path, model: Model, vocabulary: 
     with quiet():
         dcp.save(
             state,
-            storage_writer=dcp.FileSystemWriter(release, thread_count=1),
-            planner=_LazyPlanner(directory, entries, vocabulary),
+            # One file per tensor: torch keeps all tensors of a file in memory until the file is written.
+            storage_writer=dcp.FileSystemWriter(release, single_file_per_rank=False),
+            planner=_LazyPlanner(weights, entries, vocabulary),
             no_dist=True,
         )
     write_json(release / "metadata.json", {"sharded_backend": "torch_dist", "sharded_backend_version": 1})

@@ -32,7 +32,7 @@ from zgcm.tokens.tokenizer import FILES as TOKENIZER_FILES
 from zgcm.tokens.tokenizer import tokenizer_facts
 
 if TYPE_CHECKING:
-    from zgcm.model.convert import Named
+    from zgcm.model.weights import Named
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 MODEL_CODE = ("configuration_zgcm.py", "modeling_zgcm.py")
@@ -143,7 +143,8 @@ def describe(recipe: Recipe, stage: str, done: dict[str, Any], vocabulary: int) 
 def write_weights(building: Path, recipe: Recipe, stage: str, weights: Path, facts: dict[str, Any]) -> None:
     import torch
 
-    from zgcm.model.convert import read_megatron, read_safetensors, write_safetensors
+    from zgcm.model.convert import read_megatron
+    from zgcm.model.weights import read_safetensors, write_safetensors
 
     shapes = published.shapes(recipe.model, facts["rows"])
     named: Named

@@ -186,7 +186,9 @@ def packed_rope(
     kinds.pop("multi_latent_attention", None)
     positions_S = segment_positions(tuple(cu_seqlens.tolist()), cp_group.size(), cp_group.rank())
     freqs_S = freqs[positions_S.to(freqs.device)]
-    return rope_utils._apply_rotary_pos_emb_bshd(t_SHD.unsqueeze(1), freqs_S, mscale=mscale, **kinds).squeeze(1)
+    return rope_utils._apply_rotary_pos_emb_bshd(t_SHD.unsqueeze(1), freqs_S, mscale=mscale, **kinds).squeeze(
+        1
+    )
 
 
 @lru_cache(maxsize=2)

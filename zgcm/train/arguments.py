@@ -4,7 +4,6 @@ The options are those of the published launchers (fact sheet 2.1, 4.1, 4.3, 5.1,
 0.19.2's spelling, grouped as they are. On a CPU (`engine: local`) a few differ; `_engine` names them all.
 """
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,9 +73,9 @@ def packed_plan(stage: TrainStage, name: str, metadata: dict[str, Any]) -> Plan:
         raise ZgcmError(
             "The packed data is too small for this batch: whole iterations miss the epochs by more than 0.01",
             where=f"stages.{name}",
-            found=f"{tokens} tokens = {effective:.4f} epochs in {iterations} iterations of {batch_tokens} tokens",
+            found=f"{tokens} tokens = {effective:.4f} epochs in {iterations} iterations of {batch_tokens}",
             expected=f"{epochs} epochs",
-            hint=f"use more data (at least {math.ceil(batch_tokens * 100)} tokens) or a smaller global_batch_size",
+            hint=f"use at least {batch_tokens * 100} tokens or a smaller global_batch_size",
         )
     interval = stage.checkpoints.save_interval or epoch_iterations * stage.checkpoints.save_every_epochs
     return Plan(iterations, min(interval, iterations))
@@ -95,11 +94,11 @@ def train_stage(recipe: Recipe, name: str) -> TrainStage:
 
 
 def only_mix(stage: TrainStage, name: str) -> str:
-    """The one mix of a stage that cannot blend. Raises ZgcmError when there are several."""
+    """The one mix of an SFT stage. Raises ZgcmError when there are several."""
     if len(stage.mix) == 1:
         return next(iter(stage.mix))
     raise ZgcmError(
-        f"data_order {stage.data_order} reads one mix, and only a shuffled order blends several",
+        "Packed conversations come from one mix",
         where=f"stages.{name}.mix",
         found=", ".join(stage.mix),
         expected="one mix",
@@ -261,6 +260,7 @@ def _logging(stage: TrainStage, length: Plan, run: Path) -> list[Options]:
         ["--ckpt-format", "torch_dist"],
         # Without the persistent worker, --async-save switches itself off.
         *([["--async-save", "--use-persistent-ckpt-worker"]] if stage.checkpoints.async_save else []),
+        *([["--ckpt-fully-parallel-load"]] if stage.checkpoints.fully_parallel_load else []),
         ["--exit-signal-handler"],
         ["--rerun-mode", "disabled"],
     ]
@@ -268,14 +268,13 @@ def _logging(stage: TrainStage, length: Plan, run: Path) -> list[Options]:
 
 
 def _engine(stage: TrainStage) -> list[Options]:
-    """What only a CPU run needs: gloo, no CUDA kernels, initial weights that no layout changes."""
-    if stage.engine == "transformer_engine":
-        return []
-    return [
-        ["--distributed-backend", "gloo"],
-        ["--use-cpu-initialization"],
-        ["--no-gradient-accumulation-fusion", "--no-masked-softmax-fusion", "--no-persist-layer-norm"],
-    ]
+    """What only one engine needs. On a CPU: gloo, no CUDA kernels, initial weights that no layout changes."""
+    fused = stage.gradient_accumulation_fusion and stage.engine == "transformer_engine"
+    options = [] if fused else [["--no-gradient-accumulation-fusion"]]
+    if stage.engine == "local":
+        options += [["--distributed-backend", "gloo"], ["--use-cpu-initialization"]]
+        options += [["--no-masked-softmax-fusion", "--no-persist-layer-norm"]]
+    return options
 
 
 def _text(options: list[list[Any]]) -> list[Options]:

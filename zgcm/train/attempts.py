@@ -61,7 +61,7 @@ def log_file(run: Path, number: int) -> Path:
 
 
 def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome) -> ZgcmError:
-    """The error of an attempt that did not finish; writes `stopped.json` when it is the last to be allowed."""
+    """The error of an attempt that did not finish; writes `stopped.json` when no more are allowed."""
     every = read(run)
     reached = every[number - 1]["to_iteration"]
     where = str(log_file(run, number))

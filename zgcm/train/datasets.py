@@ -9,8 +9,6 @@ Every sample is a dictionary of tensors; axes: L sequence length, C boundaries o
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch

@@ -27,6 +27,7 @@ class Trainer:
     run: str
     iterations: int
     log_interval: int
+    prefetch: int | None
     keep_recent: int
     keep_every: int | None
 
@@ -63,6 +64,10 @@ def train(trainer: Trainer) -> None:
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     # The wheel ships the compiled helper but not the Makefile that upstream would call to build it.
     dataset_utils.compile_helpers = lambda: None
+    if trainer.prefetch:  # upstream's loader has no option for it
+        torch.utils.data.DataLoader = partial(  # type: ignore[misc, assignment]
+            torch.utils.data.DataLoader, prefetch_factor=trainer.prefetch
+        )
     muon.install()
     install_packed_rope()
     sys.argv = ["zgcm train", *trainer.argv]

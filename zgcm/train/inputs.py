@@ -39,7 +39,7 @@ def gather(recipe: Recipe, layout: Layout, name: str) -> Inputs:
     problems += engine_problems(stage, name)
     problems += layout_problems(recipe, stage, name)
     digests, prefixes, weights, tokens = {}, [], [], 0
-    if stage.data_order != "shuffled":
+    if stage.kind == "sft":
         only_mix(stage, name)
     for mix, weight in stage.mix.items():
         for shard in mix_shards(recipe, mix):
@@ -79,46 +79,24 @@ def gather(recipe: Recipe, layout: Layout, name: str) -> Inputs:
 
 
 def engine_problems(stage: TrainStage, name: str) -> list[str]:
-    """An engine asked for where it is not installed. megatron-core itself would ignore FP8 in silence."""
-    problems = []
-    missing = importlib.util.find_spec("transformer_engine") is None
-    if stage.fp8 and stage.engine == "local":
-        problems.append(f"stages.{name}.fp8: FP8 needs engine transformer_engine, found local.")
-    elif stage.fp8 and missing:
-        problems.append(f"stages.{name}.fp8: FP8 needs Transformer Engine, which is not installed here.")
-    if stage.engine == "transformer_engine" and missing:
-        problems.append(
-            f"stages.{name}.engine: transformer_engine is not installed here; it is in envs/megatron.yaml. "
-            "A machine without GPUs trains with engine: local."
-        )
-    return problems
+    """An engine asked for where it is not installed; megatron-core would fail with a riddle."""
+    if stage.engine == "local" or importlib.util.find_spec("transformer_engine"):
+        return []
+    asked = "engine: transformer_engine" + (" and FP8" if stage.fp8 else "")
+    return [
+        f"stages.{name} asks for {asked}, and Transformer Engine is not installed here; it belongs to "
+        "envs/megatron.yaml. A machine without GPUs trains with engine: local and no fp8."
+    ]
 
 
 def layout_problems(recipe: Recipe, stage: TrainStage, name: str) -> list[str]:
-    """Ranks that do not add up."""
-    parallel, world, problems = stage.parallel, stage.resources.world_size, []
-    model = parallel.tensor * parallel.pipeline * parallel.context
-    if world % model:
+    """What the recipe's own checks leave open."""
+    problems, tensor, groups = [], stage.parallel.tensor, recipe.model.num_query_groups
+    if stage.optimizer.kind == "muon" and tensor > groups:
         problems.append(
-            f"stages.{name}: {world} processes (nodes x processes_per_node) are not a multiple of "
-            f"TP x PP x CP = {model}."
+            f"stages.{name}.parallel.tensor: Muon needs whole query groups on a rank, so at most {groups}, "
+            f"found {tensor}."
         )
-        return problems
-    replicas = world // model
-    if stage.global_batch_size % (stage.micro_batch_size * replicas):
-        problems.append(
-            f"stages.{name}.global_batch_size: {stage.global_batch_size} is not a multiple of "
-            f"micro_batch_size x data-parallel ranks = {stage.micro_batch_size} x {replicas}."
-        )
-    if parallel.tensor > recipe.model.num_query_groups and stage.optimizer.kind == "muon":
-        problems.append(
-            f"stages.{name}.parallel.tensor: Muon needs whole query groups on a rank, so at most "
-            f"{recipe.model.num_query_groups}, found {parallel.tensor}."
-        )
-    if stage.kind == "sft" and stage.micro_batch_size != 1:
-        problems.append(f"stages.{name}.micro_batch_size: packed sequences need 1.")
-    if stage.seq_length % (2 * parallel.context) and parallel.context > 1:
-        problems.append(f"stages.{name}.seq_length is not a multiple of 2 x CP = {2 * parallel.context}.")
     shares = [float(part) for part in stage.data_split.split(",")]
     if stage.eval_iters and not shares[1]:
         problems.append(f"stages.{name}.data_split: eval_iters needs a share for validation.")
@@ -132,8 +110,9 @@ def size_problems(stage: TrainStage, name: str, tokens: int) -> list[str]:
     if tokens > batch:
         return []
     return [
-        f"The corpus is too small for one batch: mixes {', '.join(stage.mix)} have {tokens} tokens, one batch "
-        f"of stages.{name} takes {batch} + 1 (global_batch_size x seq_length). Use more data or a smaller batch."
+        f"The corpus is too small for one batch: mixes {', '.join(stage.mix)} have {tokens} tokens, one "
+        f"batch of stages.{name} takes {batch} + 1 (global_batch_size x seq_length). Use more data or a "
+        "smaller batch."
     ]
 
 

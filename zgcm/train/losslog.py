@@ -106,7 +106,7 @@ def check_finite(stage: str, iteration: int, **values: float) -> None:
                 f"Training stopped: {name} is not finite",
                 where=f"{stage}, iteration {iteration}",
                 found=repr(value),
-                hint="lower the learning rate or look at the data of this iteration; checkpoints before it are whole",
+                hint="lower the learning rate, or look at the data; the checkpoints before it are whole",
             )
 
 

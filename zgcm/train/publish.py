@@ -24,7 +24,7 @@ def install(
     keep: tuple[int, int | None],
     before_publish: Callable[[], None],
 ) -> None:
-    """Wrap saving. `keep` is (recent, every); `before_publish` runs on every rank before the files are final."""
+    """Wrap saving. `keep` is (recent, every); every rank calls `before_publish` before it writes."""
     from megatron.core import dist_checkpointing
     from megatron.training import get_args, training
 

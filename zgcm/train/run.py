@@ -4,11 +4,7 @@ results/{stage}/runs/{run_id}/ holds everything of a run; run_id names its input
 never resumed and going back to an old setting finds the old run.
 """
 
-import json
-import os
-import shutil
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +74,7 @@ def result(layout: Layout, run: Path, manifest: dict[str, Any], stage: TrainStag
 def resume_and_train(
     recipe: Recipe, layout: Layout, name: str, run: Path, inputs: Inputs, length: Plan, token: str
 ) -> dict[str, Any]:
-    """Returns the manifest of the stage's last checkpoint. Raises ZgcmError when this attempt did not get there."""
+    """Returns the manifest of the last checkpoint. Raises ZgcmError when this attempt did not get there."""
     directory = run / "checkpoints"
     directory.mkdir(parents=True, exist_ok=True)
     whole = checkpoints.latest_whole(directory)
@@ -112,7 +108,7 @@ def first_iteration(recipe: Recipe, name: str, inputs: Inputs) -> int:
 def load_options(
     recipe: Recipe, layout: Layout, name: str, run: Path, inputs: Inputs, resuming: bool
 ) -> list[str]:
-    """Where weights come from: this run, or the stage before (with its optimizer if `continues`), or nowhere."""
+    """Where weights come from: this run, the stage before (its optimizer too if `continues`), or nowhere."""
     own = ["--load", str(run / "checkpoints")]
     if resuming or inputs.initial is None:
         return own
@@ -148,6 +144,7 @@ def trainer_settings(
         "run": str(run),
         "iterations": length.iterations,
         "log_interval": stage.log_interval,
+        "prefetch": stage.dataloader_prefetch if stage.dataloader_workers else None,
         "keep_recent": stage.checkpoints.keep_recent,
         "keep_every": stage.checkpoints.keep_every,
     }
