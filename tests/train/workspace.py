@@ -25,6 +25,7 @@ RECIPE: dict[str, Any] = {
         "num_attention_heads": 4,
         "num_query_groups": 2,
         "kv_channels": 16,
+        "rotary_percent": 0.5,
         "sliding_window": 8,
         "window_attn_skip_freq": 2,
         "make_vocab_size_divisible_by": 64,

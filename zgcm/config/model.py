@@ -31,7 +31,7 @@ class Model(Section):
     qk_layernorm: bool = True
     """RMSNorm over each query and key head before the rotary embedding."""
     rotary_percent: float = Field(0.334, gt=0, le=1)
-    """Share of a head's channels that rotate; int(kv_channels x this), rounded down to even."""
+    """Share of a head's channels that rotate; int(kv_channels x this) must be even."""
     norm_epsilon: PositiveFloat = 1e-6
     """Of every RMSNorm."""
     init_method_std: PositiveFloat = 0.02
@@ -44,7 +44,7 @@ class Model(Section):
 
     @property
     def rotary_dim(self) -> int:
-        return int(self.kv_channels * self.rotary_percent) // 2 * 2
+        return int(self.kv_channels * self.rotary_percent)
 
     @model_validator(mode="after")
     def _heads_divide(self) -> "Model":
@@ -53,8 +53,12 @@ class Model(Section):
                 f"num_attention_heads {self.num_attention_heads} is not a multiple of "
                 f"num_query_groups {self.num_query_groups}"
             )
-        if self.rotary_dim < 2:
-            raise ValueError(f"kv_channels {self.kv_channels} x rotary_percent leaves no channel to rotate")
+        rotated = int(self.kv_channels * self.rotary_percent)
+        if rotated < 2 or rotated % 2:  # an odd count: Megatron rounds it up, the published layout down
+            raise ValueError(
+                f"kv_channels {self.kv_channels} x rotary_percent {self.rotary_percent} rotates {rotated} channels; "
+                "an even number of at least 2 is needed"
+            )
         return self
 
 
