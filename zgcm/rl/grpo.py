@@ -5,7 +5,7 @@ seeded by (stage seed, step, prompt), so a run that was killed and continued giv
 """
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -54,7 +54,7 @@ class Loop:
     ) -> None:
         self.job, self.stage = run, run.stage
         self.learners, self.rollouts, self.pool, self.say = learners, rollouts, pool, say
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
         self.version = 0
         self.pending: Groups | None = None
         """Responses for the next step, where rollouts may be one update behind."""
