@@ -5,6 +5,7 @@ the manifest between the two, so the tracker never points to a checkpoint that i
 """
 
 import hashlib
+import queue
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,12 @@ def install(
 ) -> None:
     """Wrap saving. `keep` is (recent, every); every rank calls `before_publish` before it writes."""
     from megatron.core import dist_checkpointing
+    from megatron.core.dist_checkpointing.strategies import filesystem_async
     from megatron.training import get_args, training
 
+    if not get_args().async_save:
+        # It writes in this process; upstream would start a manager process (3 s) to hold its queue.
+        filesystem_async._results_queue = queue.Queue()
     save_files, save_checkpoint = dist_checkpointing.save, training.save_checkpoint
     first = torch.distributed.get_rank() == 0
 
