@@ -1,7 +1,10 @@
 """The published values, written out by hand from the published configuration."""
 
+from pathlib import Path
+
 import pytest
 
+from zgcm.config.load import load_recipe
 from zgcm.config.rl import RLStage
 from zgcm.rl.contract import PUBLISHED, differences
 
@@ -35,3 +38,10 @@ def test_a_difference_is_named_with_both_values() -> None:
 @pytest.mark.parametrize(("domain", "count"), [("math", 17), ("if", 18), ("code", 18)])
 def test_number_of_values(domain: str, count: int) -> None:
     assert len(PUBLISHED[domain]) == count
+
+
+def test_the_7b_recipe_is_the_published_one() -> None:
+    recipe = load_recipe([Path(__file__).parents[2] / "config" / "zgcm-7b.yaml"])
+    stages = recipe.rl_stages()
+    assert {stage.domain for stage in stages.values()} == {"math", "code", "if"}
+    assert [name for name, stage in stages.items() if differences(stage)] == []

@@ -74,7 +74,7 @@ def statistics(
         "eval/response_truncated": mean([response.finish_reason == "length" for response in responses]),
         "eval/response_normal_stop": mean([response.finish_reason == "stop" for response in responses]),
     }
-    benchmarks = defaultdict(list)
+    benchmarks: dict[str, list[float]] = defaultdict(list)
     for prompt, values in zip(prompts, raw, strict=True):
         benchmarks[prompt.benchmark] += values
     return stats | {

@@ -5,7 +5,7 @@ seeded by (stage seed, step, prompt), so a run that was killed and continued giv
 """
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -52,9 +52,9 @@ class Loop:
         pool: VerifierPool,
         say: Callable[[str], None],
     ) -> None:
-        self.run_, self.stage = run, run.stage
+        self.job, self.stage = run, run.stage
         self.learners, self.rollouts, self.pool, self.say = learners, rollouts, pool, say
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
         self.version = 0
         self.pending: Groups | None = None
         """Responses for the next step, where rollouts may be one update behind."""
@@ -75,12 +75,12 @@ class Loop:
 
     # --- before the first step --------------------------------------------------------------------------
     def _resume(self) -> None:
-        run = self.run_.directory
+        run = self.job.directory
         point = recover.newest(run)
         if point is not None:
             self.version, self.pending = recover.load(point)
             self.learners.load_state(point / "learner")
-            self.say(f"{self.run_.name} continues after step {self.version}/{self.stage.steps}")
+            self.say(f"{self.job.name} continues after step {self.version}/{self.stage.steps}")
         for name in ("reward.jsonl", "speed.jsonl"):
             recover.cut_back(run / name, self.version)
 
@@ -89,13 +89,13 @@ class Loop:
         begun = time.monotonic()
         with self._timed("gate"):
             digest = self._synchronise()
-            prompts = self.run_.train[:PROBE_PROMPTS]
+            prompts = self.job.train[:PROBE_PROMPTS]
             groups = self._sample(prompts, "gate", 0)
             probe = trajectories(prompts, groups, np.zeros(sum(map(len, groups))))
             gap = self.learners.compare(probe).gap_mean
         self._check_gap(gap)
         markers.write_gate(
-            self.run_.directory,
+            self.job.directory,
             self.version,
             transport=self.stage.learner.weight_transfer,
             weights_checksum=digest,
@@ -118,7 +118,7 @@ class Loop:
             ahead = self.rollouts.start(self._requests(following, "train", step + 1), stage.rollout.sampling)
         with self._timed("reward"):
             limit = stage.rollout.sampling.max_new_tokens
-            raw = score(self.run_, self.pool, prompts, groups, limit)
+            raw = score(self.job, self.pool, prompts, groups, limit)
         rewards = shape(raw, groups, stage)
         kept, rejected = self._filter(prompts, groups, rewards)
         update: dict[str, Any] = dict.fromkeys(UPDATE_KEYS)
@@ -142,8 +142,8 @@ class Loop:
         self._record(record, begun)
 
     def _record(self, record: dict[str, Any], begun: dict[str, float]) -> None:
-        run, stage = self.run_.directory, self.stage
-        self.run_.check_owner()
+        run, stage = self.job.directory, self.stage
+        self.job.check_owner()
         recover.append(run / "reward.jsonl", record)
         if self.version % stage.checkpoints.recover_every_steps == 0 or self.version == stage.steps:
             with self._timed("recover"):
@@ -156,7 +156,7 @@ class Loop:
         rejected = sum(record["rejected"].values())
         gap = record["logprob_gap_mean"]
         self.say(
-            f"{self.run_.name} {self.version}/{stage.steps} reward {record['mean_raw_reward']:.3f} "
+            f"{self.job.name} {self.version}/{stage.steps} reward {record['mean_raw_reward']:.3f} "
             f"tokens {record['mean_tokens']:.1f} groups left out {rejected}/{record['groups']} "
             f"logprob gap {'-' if gap is None else f'{gap:.1e}'} {sum(spent.values()):.1f} s"
         )
@@ -180,7 +180,7 @@ class Loop:
 
     # --- rollouts ---------------------------------------------------------------------------------------
     def _prompts_of(self, step: int) -> list[Prompt]:
-        stage, train = self.stage, self.run_.train
+        stage, train = self.stage, self.job.train
         places = batch_at(
             len(train),
             step,
@@ -219,7 +219,7 @@ class Loop:
 
     # --- evaluations and policies -------------------------------------------------------------------------
     def _evaluate_if_due(self, *, resumed: bool) -> None:
-        stage, run = self.stage, self.run_
+        stage, run = self.stage, self.job
         if self.version not in markers.versions(stage.steps, stage.evaluation.every_steps):
             return
         marker = markers.read_marker(run.directory, self.version)
@@ -242,12 +242,12 @@ class Loop:
         )
 
     def _save_policy_if_due(self) -> None:
-        if self.version not in saved_versions(self.stage, len(self.run_.train)):
+        if self.version not in saved_versions(self.stage, len(self.job.train)):
             return
-        directory = policy_directory(self.run_.directory, self.version)
+        directory = policy_directory(self.job.directory, self.version)
         if is_complete(directory):
             return
-        self.run_.check_owner()
+        self.job.check_owner()
         with self._timed("policy"):
             self.learners.save_policy(directory)
 

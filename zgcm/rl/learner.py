@@ -114,7 +114,8 @@ class Learner:
     def weights(self) -> tuple[Payload, str]:
         """All weights in the training dtype, and their checksum. Every process must call it."""
         options = dcp_state.StateDictOptions(full_state_dict=True, cpu_offload=True)
-        payload = pack(dcp_state.get_model_state_dict(self.model, options=options), self.dtype)
+        state: Any = dcp_state.get_model_state_dict(self.model, options=options)
+        payload = pack(state, self.dtype)
         return payload, checksum(unpack(payload))
 
     def save_policy(self, directory: Path) -> str:
@@ -131,7 +132,7 @@ class Learner:
 
     def load_state(self, directory: Path) -> None:
         model, optimizers = dcp_state.get_state_dict(self.model, self.optimizers)
-        state = {"model": model, "optimizers": optimizers}
+        state: dict[str, Any] = {"model": model, "optimizers": optimizers}
         dcp.load(state, checkpoint_id=directory, no_dist=self.world == 1)
         dcp_state.set_state_dict(
             self.model,

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,9 +27,10 @@ def load_policy(directory: Path, settings: Settings, device: torch.device) -> nn
     from zgcm.model.plugin import register_transformers
 
     register_transformers()
-    model = AutoModelForCausalLM.from_pretrained(
+    model: Any = AutoModelForCausalLM.from_pretrained(
         directory, dtype=torch.float32, attn_implementation=settings.attention
-    ).to(device)
+    )
+    model.to(device)
     if settings.gradient_checkpointing and device.type == "cuda":
         model.gradient_checkpointing_enable()
     # dropout, where a model has any, would make the recomputed log-probabilities differ from the rollout's
