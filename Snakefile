@@ -1,5 +1,4 @@
 # The map: from raw text to an RL-trained language model. See docs/architecture.md.
-#
 #   snakemake -n                                    what would run, and why
 #   snakemake --cores all                           the tiny recipe on this machine
 #   snakemake --profile slurm results/sft/done      the 7B recipe on a Slurm cluster, up to SFT

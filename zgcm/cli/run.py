@@ -37,14 +37,17 @@ def run(
 
 
 def stages_of(directory: Path) -> str:
-    """What each stage of the results below `directory` did, and where the report is."""
+    """What each stage of the results below `directory` did, and the report's path. Empty after a dry run."""
     from zgcm.config.load import load_recipe
     from zgcm.io import read_json
     from zgcm.report.table import render, stage_table
 
     layout = Layout(directory / "results")
+    if not layout.stamp.exists():
+        return ""
     recipe = load_recipe([directory / read_json(layout.stamp)["recipe"]])
-    return f"{render(stage_table(recipe, layout))}\n\nReport: {layout.report}"
+    report = f"\n\nReport: {layout.report}" if layout.report.exists() else ""
+    return f"{render(stage_table(recipe, layout))}{report}"
 
 
 def arguments(recipe: list[Path], cores: str | None, directory: Path, extra: list[str]) -> list[str]:

@@ -9,21 +9,24 @@ import json
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from zgcm.config.load import validate_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.io import write_bytes
 
 
 def resolve(config: dict[str, Any], checkout: Path, results: Path) -> tuple[Recipe, Path]:
-    """Validate merged configuration and keep it as `{results}/.recipes/{digest}.json`.
+    """Validate merged configuration and keep it as `{results}/.recipes/{digest}.yaml`.
 
     Locks are named relative to the checkout; their paths become absolute, so `snakemake --directory` finds
     them too. Returns the recipe and the file. Raises ZgcmError.
     """
     located = {**config, "sources": _locate_locks(config.get("sources"), checkout)}
     recipe = validate_recipe(located, where="the merged configuration")
-    content = json.dumps(located, indent=1).encode()  # in the recipe's order: "earlier mixes" depends on it
-    path = results / ".recipes" / f"{hashlib.sha256(content).hexdigest()[:12]}.json"
+    plain = json.loads(json.dumps(located))  # Snakemake's configuration holds its own kinds of mappings
+    content = yaml.safe_dump(plain, sort_keys=False).encode()  # in order: "earlier mixes" depends on it
+    path = results / ".recipes" / f"{hashlib.sha256(content).hexdigest()[:12]}.yaml"
     if not path.exists():
         write_bytes(path, content)
     return recipe, path

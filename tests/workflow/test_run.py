@@ -1,0 +1,76 @@
+"""`zgcm run`: what it shows while it works and at the end, and that it never loses Snakemake's exit code."""
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from tests.workflow.jobs import call
+from zgcm.cli.progress import LogHandler
+from zgcm.cli.run import arguments, stages_of
+
+
+def handler_of(*events: dict) -> LogHandler:
+    handler = LogHandler(None, None)  # type: ignore[arg-type]
+    for event in events:
+        level = event.pop("level", logging.INFO)
+        record = logging.LogRecord("snakemake", level, "", 0, event.pop("text", ""), None, None)
+        record.__dict__.update(event)
+        handler.emit(record)
+    return handler
+
+
+def start(job: int, sentence: str, **wildcards: str) -> dict:
+    facts = {"event": LogEvent.JOB_INFO, "jobid": job, "rule_msg": sentence, "rule_name": "clean"}
+    return facts | {"wildcards": wildcards}
+
+
+def test_a_finished_job_is_one_line_with_count_and_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    done = {"event": LogEvent.JOB_FINISHED, "job_id": 3}
+    handler_of(
+        start(3, "Clean shard 00000 of mine"), done, {"event": LogEvent.PROGRESS, "done": 7, "total": 44}
+    )
+    assert capsys.readouterr().out == "[ 7/44] Clean shard 00000 of mine (0.0 s)\n"
+
+
+def test_a_failed_job_shows_the_end_of_its_log_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("".join(f"line {number}\n" for number in range(50)) + "zgcm: No such mix.\n")
+    error = {"event": LogEvent.JOB_ERROR, "jobid": 1, "rule_name": "train", "log": [str(log)]}
+    repeated = {"event": LogEvent.ERROR, "level": logging.ERROR, "text": "CalledProcessError in file"}
+    handler_of(start(1, "Train sft", stage="sft"), repeated, error, dict(error))
+    out = capsys.readouterr().out
+    assert out.count("FAILED: Train sft") == 1 and out.count("zgcm: No such mix.") == 1
+    assert "line 49" in out and "line 10\n" not in out and "CalledProcessError" not in out
+
+
+def test_other_warnings_are_shown_and_chatter_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    handler_of(
+        {"text": "Building DAG of jobs..."},
+        {"text": "Nothing to be done (all requested files are present and up to date)."},
+        {"text": "MissingInputException: mine.jsonl", "level": logging.ERROR, "event": LogEvent.ERROR},
+    )
+    out = capsys.readouterr().out
+    assert "Building" not in out and "Nothing to be done" in out and "mine.jsonl" in out
+
+
+def test_a_directory_without_results_has_no_table(tmp_path: Path) -> None:
+    assert stages_of(tmp_path) == ""
+
+
+def test_a_profile_keeps_its_own_cores_and_recipe() -> None:
+    argv = arguments([], None, Path(), ["--profile", "slurm", "results/sft/done"])
+    assert "--cores" not in argv and "--configfile" not in argv
+    assert arguments([], None, Path(), [])[-2:] == ["--cores", "all"]
+    assert "--configfile" in arguments([Path("a.yaml"), Path("b.yaml")], "2", Path(), [])
+
+
+def test_snakemakes_failure_is_ours(tmp_path: Path) -> None:
+    run = [sys.executable, "-m", "zgcm.cli", "run", "--directory", tmp_path, "results/no/such/file"]
+    done = call(run)
+    assert done.returncode == 1
+    assert "no/such/file" in done.stdout and "Not finished" in done.stdout
