@@ -97,7 +97,7 @@ def launcher_only(process, ready, number):
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
     root = workspace(
-        tmp_path, stages={"one": {"optimizer": {"lr": 1e30}, "schedule": {"lr_warmup_iters": 0}}}
+        tmp_path, stages={"one": {"optimizer": {"lr": 1e15}, "schedule": {"lr_warmup_iters": 0}}}
     )
     code, errors = run(root, "one")
     assert code == 1
