@@ -50,7 +50,7 @@ def test_a_second_run_finds_nothing_to_do(finished: Path) -> None:
 
 def test_another_learning_rate_is_stale_from_its_stage_on(finished: Path) -> None:
     reasons = stale(finished, {"stages": {"midtrain_64k": {"optimizer": {"lr": 0.0005}}}})
-    assert list(reasons) == ["train midtrain_64k", "train midtrain_256k", *AT_THE_END]
+    assert set(reasons) == {"train midtrain_64k", "train midtrain_256k", *AT_THE_END}
     assert "Params have changed" in reasons["train midtrain_64k"]
 
 
@@ -77,8 +77,8 @@ EXECUTION = {
             "log_interval": 1,
             "checkpoints": {"save_interval": 2, "keep_recent": 5},
             "resources": {
-                "nodes": 3,
-                "gpus_per_node": 8,
+                "nodes": 2,
+                "gpus_per_node": 1,
                 "partition": "gpu",
                 "mem_mb": 1,
                 "cpus_per_process": 4,
@@ -87,7 +87,7 @@ EXECUTION = {
             "dataloader_workers": 2,
             "timeout_minutes": 9,
         },
-        "sft": {"log_interval": 1, "resources": {"nodes": 2, "runtime_minutes": 1}},
+        "sft": {"log_interval": 1, "resources": {"partition": "gpu", "runtime_minutes": 1}},
         "rl_math": {
             "rollout": {"engines": 2},
             "reward": {"workers": 1},
