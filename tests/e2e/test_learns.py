@@ -1,6 +1,7 @@
 """The promise of the tiny recipe: it learns arithmetic, and GRPO improves it, whatever the seed."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -30,5 +31,5 @@ def test_held_out_reward_rises_by_three_standard_errors(tmp_path, seed):
     first, last = (json.loads(marker.read_text())["stats"] for marker in (markers[0], markers[-1]))
     assert first["eval/completions"] >= 512
     assert 0.15 <= first["eval/raw_correct"] <= 0.60
-    error = (first["eval/raw_correct_standard_error"] ** 2 + last["eval/raw_correct_standard_error"] ** 2) ** 0.5
+    error = math.hypot(*(stats["eval/raw_correct_standard_error"] for stats in (first, last)))
     assert last["eval/raw_correct"] - first["eval/raw_correct"] >= 3 * error
