@@ -44,8 +44,8 @@ def fsync_directory(directory: Path) -> None:
 def atomic_open(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary neighbour of `path` for writing; on success fsync and rename it, on failure remove it.
 
-    Raises ZgcmError when the disk is full; nothing is then left under either name. What a killed writer of the
-    same file left behind is removed first.
+    Raises ZgcmError when the disk is full; nothing is then left under either name. What a killed writer
+    of the same file left behind is removed first.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
@@ -72,14 +72,11 @@ def is_temporary(path: Path) -> bool:
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove temporary neighbours of `path` whose writers were killed: a living writer holds a lock on its."""
-    for name in glob.glob(f".{glob.escape(path.name)}.*.tmp", root_dir=path.parent, include_hidden=True):
-        with (
-            contextlib.suppress(FileNotFoundError, PermissionError),
-            (path.parent / name).open("r+b") as stream,
-        ):
+    """Remove temporary neighbours of `path` whose writers were killed; a living writer holds a lock."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(FileNotFoundError, PermissionError), left.open("r+b") as stream:
             if lock(stream):
-                (path.parent / name).unlink(missing_ok=True)
+                left.unlink(missing_ok=True)
 
 
 def lock(stream: BinaryIO) -> bool:

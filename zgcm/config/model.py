@@ -56,8 +56,8 @@ class Model(Section):
         rotated = int(self.kv_channels * self.rotary_percent)
         if rotated < 2 or rotated % 2:  # an odd count: Megatron rounds it up, the published layout down
             raise ValueError(
-                f"kv_channels {self.kv_channels} x rotary_percent {self.rotary_percent} rotates {rotated} channels; "
-                "an even number of at least 2 is needed"
+                f"kv_channels {self.kv_channels} x rotary_percent {self.rotary_percent} rotates {rotated} "
+                "channels; an even number of at least 2 is needed"
             )
         return self
 
