@@ -1,12 +1,15 @@
 """Files are whole or absent."""
 
 import errno
+import signal
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zgcm import io
+from zgcm import cli, io
 from zgcm.errors import ZgcmError
 
 json_values = st.recursive(
@@ -34,6 +37,53 @@ def test_a_full_disk_is_one_clear_paragraph(tmp_path, code):
         raise OSError(code, "no space left")
     assert str(target) in caught.value.paragraph()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_writer_leaves_no_debris_for_good(tmp_path):
+    target = tmp_path / "[a] file.bin"
+    killed = f"""
+import os, signal
+from pathlib import Path
+from zgcm.io import atomic_open
+with atomic_open(Path({str(target)!r})) as stream:
+    stream.write(b"half")
+    stream.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", killed]).returncode == -signal.SIGKILL
+    assert [io.is_temporary(path) for path in tmp_path.iterdir()] == [True]
+    io.write_text(target, "whole")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_temporary_file_of_a_living_writer_stays(tmp_path):
+    target = tmp_path / "file.bin"
+    with io.atomic_open(target) as stream:
+        stream.write(b"whole")
+        io.remove_abandoned(target)
+    assert target.read_bytes() == b"whole"
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOTDIR])
+def test_a_refused_file_is_one_paragraph(monkeypatch, capsys, code):
+    def refuse():
+        raise OSError(code, "refused by the system", "results/tokens")
+
+    monkeypatch.setattr(cli, "app", refuse)
+    with pytest.raises(SystemExit, match="1"):
+        cli.main()
+    told = capsys.readouterr().err
+    assert told.startswith("zgcm: ") and "results/tokens" in told and "refused by the system" in told
+    assert told.count("\n") == 1
+
+
+def test_other_system_errors_keep_their_traceback(monkeypatch):
+    def refuse():
+        raise OSError(errno.EINVAL, "a bug of ours")
+
+    monkeypatch.setattr(cli, "app", refuse)
+    with pytest.raises(OSError, match="a bug of ours"):
+        cli.main()
 
 
 @given(json_values)

@@ -2,6 +2,8 @@
 
 import contextlib
 import errno
+import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -42,12 +44,15 @@ def fsync_directory(directory: Path) -> None:
 def atomic_open(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary neighbour of `path` for writing; on success fsync and rename it, on failure remove it.
 
-    Raises ZgcmError when the disk is full; nothing is then left under either name.
+    Raises ZgcmError when the disk is full; nothing is then left under either name. What a killed writer
+    of the same file left behind is removed first.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as stream:
+            lock(stream)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -59,6 +64,48 @@ def atomic_open(path: Path) -> Iterator[BinaryIO]:
         raise disk_full(path) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a file is one that `atomic_open` writes before it gets its name."""
+    return path.name.startswith(".") and path.name.endswith(".tmp")
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove temporary neighbours of `path` whose writers were killed; a living writer holds a lock."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(FileNotFoundError, PermissionError), left.open("r+b") as stream:
+            if lock(stream):
+                left.unlink(missing_ok=True)
+
+
+def lock(stream: BinaryIO) -> bool:
+    """Try to lock an open file until it is closed. False when another holds it, or the file system has no
+    locks: nothing is then removed."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def refused(error: OSError) -> ZgcmError | None:
+    """What the user reads when the system refuses a file: no permission, read-only, full, no directory."""
+    causes = {
+        errno.EROFS: "mount the file system writable, or choose another directory with --results",
+        errno.EACCES: "give yourself the permission, or choose another directory with --results",
+        errno.EPERM: "give yourself the permission, or choose another directory with --results",
+        errno.ENOSPC: "free some space and repeat the same command",
+        errno.EDQUOT: "free some space and repeat the same command",
+        errno.ENOTDIR: "a part of that path is a file; move it away, or correct the path",
+        errno.ENAMETOOLONG: "use a shorter path",
+    }
+    if error.errno not in causes:
+        return None
+    return ZgcmError(
+        "The system refuses a file or directory", where=str(error.filename or ""), found=str(error.strerror),
+        hint=causes[error.errno],
+    )  # fmt: skip
 
 
 def disk_full(path: Path) -> ZgcmError:

@@ -48,3 +48,10 @@ def test_no_manifest_means_incomplete(directory):
     assert not manifest.is_complete(directory)
     with pytest.raises(ZgcmError, match="Incomplete"):
         manifest.verify_manifest(directory)
+
+
+def test_debris_of_a_killed_writer_is_not_listed(tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"a")
+    clean = manifest.write_manifest(tmp_path)
+    (tmp_path / ".manifest.json.4711.tmp").write_bytes(b"half")
+    assert manifest.write_manifest(tmp_path) == clean

@@ -4,17 +4,20 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
-from zgcm.io import canonical_json, read_json, sha256_bytes, sha256_file, write_json
+from zgcm.io import canonical_json, is_temporary, read_json, sha256_bytes, sha256_file, write_json
 
 NAME = "manifest.json"
 
 
 def write_manifest(directory: Path, **facts: Any) -> str:
-    """List every file below `directory` and write the manifest. Returns the digest of the listing."""
+    """List every file below `directory` and write the manifest. Returns the digest of the listing.
+
+    Debris of a killed writer is no part of it: the digest, which run ids build on, would depend on the kill.
+    """
     files = {
         str(path.relative_to(directory)): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
         for path in sorted(directory.rglob("*"))
-        if path.is_file() and path != directory / NAME
+        if path.is_file() and path != directory / NAME and not is_temporary(path)
     }
     listing = sha256_bytes(canonical_json(files))
     write_json(directory / NAME, {**facts, "files": files, "digest": listing})
