@@ -58,7 +58,7 @@ class Optimizer(Section):
     """Of the exponential average that is orthogonalised."""
     muon_scale_mode: Literal["spectral", "unit_rms_norm", "shape_scaling"] = "spectral"
     """How an update is scaled by its matrix's shape."""
-    muon_fp32_matmul_prec: Literal["low", "medium", "high", "highest"] = "medium"
+    muon_fp32_matmul_prec: Literal["low", "medium", "high"] = "medium"
     """Precision of the orthogonalisation; medium computes in bf16."""
     muon_coefficient_type: Literal["quintic", "polar_express", "simple"] = "quintic"
     """Coefficients of the Newton-Schulz iteration."""
