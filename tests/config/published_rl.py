@@ -17,7 +17,7 @@ from published_entries import (
 
 SAMPLING = (
     *("n_samples", "min_new_tokens", "max_new_tokens", "max_tokens", "greedy", "temperature"),
-    *("top_p", "top_k", "ignore_eos", "skip_special_tokens", "frequency_penalty"),
+    *("top_p", "top_k", "ignore_eos", "frequency_penalty"),
 )
 
 RL: dict[str, Entry] = {
@@ -92,7 +92,6 @@ RL: dict[str, Entry] = {
             "actor.gradient_checkpointing": "gradient_checkpointing",
             "actor.attn_impl": "attention",
             "actor.dtype": "dtype",
-            "actor.optimizer_dtype": "optimizer_dtype",
             "actor.mb_spec.max_tokens_per_mb": "max_tokens_per_microbatch",
             "actor.optimizer.type": "optimizer",
             "actor.optimizer.lr": "lr",
@@ -112,13 +111,20 @@ RL: dict[str, Entry] = {
             "actor.recompute_logprob": "recompute_logprob",
             "actor.use_decoupled_loss": "decoupled_loss",
             "actor.rejection_sampling.upper": "ratio_mask_upper",
-            "actor.reward_norm.mean_level": "reward_norm",
-            "actor.reward_norm.std_level": "reward_norm",
             "actor.adv_norm.mean_level": "advantage_norm",
             "actor.adv_norm.std_level": "advantage_norm",
         },
     ),
     "actor.backend": NoKey("FSDP2, always"),
+    "actor.optimizer_dtype": NoKey("fp32 master weights and optimizer state, always"),
+    **same(
+        NoKey("rewards are normalised in each prompt's group, always"),
+        *("actor.reward_norm.mean_level", "actor.reward_norm.std_level"),
+    ),
+    **same(
+        NoKey("only the judge reads decoded text, and it strips special tokens itself, always"),
+        *("gconfig.skip_special_tokens", "eval_gconfig.skip_special_tokens"),
+    ),
     "actor.path": NoKey("a path; the stage it starts from stands under stages.{stage}.init"),
     "actor.weight_update_mode": Key(f"{OURS}.learner.weight_transfer", {"xccl": "nccl"}.get),
     "actor.mb_spec.packing_algorithm": NoKey("first-fit decreasing, always"),

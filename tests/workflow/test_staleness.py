@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.workflow.conftest import MINI, run
-from tests.workflow.jobs import CHECKOUT, Job, call, dry_run
+from tests.workflow.jobs import CHECKOUT, Job, call, dry_run, snakemake
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +46,13 @@ def test_a_second_run_finds_nothing_to_do(finished: Path) -> None:
     assert again.returncode == 0
     assert "Nothing to be done" in again.stdout
     assert "rl_math" in again.stdout and "report.html" in again.stdout
+
+
+def test_snakemakes_own_report_is_written(finished: Path, tmp_path: Path) -> None:
+    page = tmp_path / "snakemake.html"
+    done = snakemake("--report", page, *MINI, directory=finished)
+    assert done.returncode == 0, done.stderr
+    assert "report.html" in page.read_text()
 
 
 def test_another_learning_rate_is_stale_from_its_stage_on(finished: Path) -> None:

@@ -62,8 +62,6 @@ class Sampling(Section):
     """Take the most likely token instead of sampling."""
     ignore_eos: bool = False
     """Go on after the end-of-text token (benchmarks only)."""
-    skip_special_tokens: bool = True
-    """Leave special tokens out of decoded text."""
     frequency_penalty: float = 0.0
     """Penalty on tokens by how often they occurred."""
 
@@ -133,8 +131,6 @@ class Reward(Section):
 
     length_penalty: LengthPenalty | None = None
     """Absent: the raw reward."""
-    timeout: PositiveFloat = execution(120.0)
-    """Seconds for the whole reward of one response; one verification has its own hard deadline."""
     verify_timeout: PositiveFloat = execution(8.0)
     """Seconds for one verification; then its process is killed."""
     workers: PositiveInt = execution(1)
@@ -180,16 +176,12 @@ class Learner(Section):
     """Added to rewards before scaling."""
     mask_no_eos_with_zero: bool = False
     """Give responses that were cut off a reward of 0."""
-    reward_norm: Literal["group"] = "group"
-    """Subtract the mean and divide by the deviation of a prompt's group."""
     advantage_norm: Literal["batch", "none"] = "batch"
     """Normalise advantages again over the batch."""
     max_tokens_per_microbatch: PositiveInt = 69632
     """Packed rows of a micro-batch, first-fit decreasing; also the longest trainable trajectory."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
     """Of the forward and backward pass."""
-    optimizer_dtype: Literal["float32"] = "float32"
-    """Of master weights and optimizer state."""
     attention: Literal["flash_attention_3", "flash_attention_2", "sdpa"] = execution("flash_attention_3")
     """Attention kernel."""
     gradient_checkpointing: bool = execution(True)

@@ -81,7 +81,3 @@ def _columns(rows: tuple[Fingerprint, ...], start: int) -> pa.RecordBatch:
         for field, column in zip(SCHEMA, columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def _buffer(data: Any) -> pa.Buffer | None:
-    return None if data is None else pa.py_buffer(data)
