@@ -200,3 +200,34 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(ZgcmError, match="disk is full"):
         clean_shard(files_recipe(raw), layout, "mine", "00000")
     assert not [path for path in layout.root.rglob("*") if path.is_file()]
+
+
+LONG = "A sentence that is long enough to be kept by every step."
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_a_shard_whose_text_lies_in_another_field_names_the_fields(tmp_path, ending):
+    raw, layout = tmp_path / f"raw{ending}", Layout(tmp_path / "results")
+    if ending == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.table({"id": ["1"], "story": [LONG]}), raw)
+    else:
+        write_records(raw, [{"id": "1", "story": LONG}])
+    with pytest.raises(ZgcmError, match=r"has a text.*id, story.*sources\.mine\.text_fields"):
+        clean_shard(files_recipe(raw), layout, "mine", "00000")
+    assert not any(path.is_file() for path in layout.root.rglob("*"))
+
+
+def test_text_fields_of_the_recipe_hold_in_pretraining_too(tmp_path):
+    raw, layout = tmp_path / "raw.jsonl", Layout(tmp_path / "results")
+    write_records(raw, [{"id": "1", "title": "A title", "story": LONG}])
+    recipe = files_recipe(raw, text_fields=["title", "story"])
+    assert clean_shard(recipe, layout, "mine", "00000")["kept"] == 1
+    (record,) = read_records(layout.cleaned("mine", "00000"))
+    assert record["text_fields"] == ["title", "story"]
+
+
+def test_a_shard_of_which_nothing_is_kept_is_no_error(tmp_path):
+    raw, layout = tmp_path / "raw.jsonl", Layout(tmp_path / "results")
+    write_records(raw, [{"id": "1", "text": "short"}])
+    summary = clean_shard(files_recipe(raw), layout, "mine", "00000")
+    assert (summary["kept"], summary["dropped"]) == (0, 1)

@@ -22,8 +22,8 @@ REJECTED_CHARS = 2000
 def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict[str, Any]:
     """Clean a shard and return its summary. Streams: memory holds one record.
 
-    Raises ZgcmError for a shard that is missing, unreadable or without records; then none of the three files
-    is left under its name.
+    Raises ZgcmError for a shard that is missing, unreadable, or without records or any text; then none of
+    the three files is left under its name.
     """
     section = require_shard(recipe, source, shard)
     raw = find_raw(recipe, layout, source, shard)
@@ -31,11 +31,14 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
     settings = cleaning_settings(section.cleaning, f"sources.{source}")
     counters: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
-    characters = 0
+    characters = texts = 0
+    fields: list[str] = []
     cleaned, rejected = layout.cleaned(source, shard), layout.rejected(source, shard)
     with open_records(cleaned) as write, open_records(rejected) as reject:
         for sample in run_steps(adapt(read_records(raw), section, source, shard), steps, settings, counters):
             reasons.update(sample.reasons)
+            texts += bool(sample.text())
+            fields = fields or list(sample.data)
             if sample.decision == DROP:
                 reject(shorten(sample.record()))
                 continue
@@ -45,6 +48,13 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
             raise ZgcmError(
                 f"Shard {shard} of source {source} holds no records", where=str(raw),
                 expected="at least one JSON object", hint="leave the file out of the source",
+            )  # fmt: skip
+        if not texts:  # not a matter of quality: the text lies in a field that nobody named
+            raise ZgcmError(
+                f"No record of shard {shard} of source {source} has a text", where=str(raw),
+                found=f"the fields {', '.join(map(str, fields))}; dropped: {_most_common(reasons)}",
+                expected=f"text in {', '.join(section.text_fields)}",
+                hint=f"name its field in sources.{source}.text_fields, or map it: field_map: {{FIELD: text}}",
             )  # fmt: skip
     summary = {
         "source": source,
@@ -105,6 +115,10 @@ def summary_line(summary: dict[str, Any]) -> str:
         for name, label in ((REVIEW, "for review"), ("dropped", "dropped"))
         if summary[name]
     ]
-    common = Counter(summary["reasons"]).most_common(3)
-    why = f" ({', '.join(f'{reason} {count:,}' for reason, count in common)})" if common else ""
+    common = _most_common(Counter(summary["reasons"]))
+    why = f" ({common})" if common else ""
     return f"{summary['source']} {summary['shard']}: {', '.join([counts, *others])}{why}"
+
+
+def _most_common(reasons: Counter[str]) -> str:
+    return ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common(3))

@@ -148,3 +148,10 @@ def _database(directory: Path, threads: int) -> Iterator[duckdb.DuckDBPyConnecti
 def _require(path: str, step: str) -> None:
     if not Path(path).exists():
         raise ZgcmError("Fingerprints are missing", where=path, hint=f"make them with: {step}")
+    try:
+        pq.ParquetFile(path).close()
+    except pa.ArrowInvalid as error:
+        raise ZgcmError(
+            "Fingerprints are damaged", where=path, found=str(error).splitlines()[0],
+            hint=f"remove the file and make it again with: {step}",
+        ) from error  # fmt: skip

@@ -56,8 +56,15 @@ def write_columns(path: Path, columns: dict[str, pa.Array]) -> None:
 
 
 def read_columns(path: Path, columns: list[str], *, made_by: str) -> pa.Table:
-    """Some columns of a parquet file. Raises ZgcmError naming the command that makes a missing file."""
+    """Some columns of a parquet file. Raises ZgcmError naming the command that makes a missing or damaged
+    file."""
     if not path.exists():
         raise ZgcmError("A file is missing", where=str(path), hint=f"make it with: {made_by}")
-    with pq.ParquetFile(path) as file:
-        return file.read(columns)
+    try:
+        with pq.ParquetFile(path) as file:
+            return file.read(columns)
+    except pa.ArrowInvalid as error:
+        raise ZgcmError(
+            "Not a readable parquet file", where=str(path), found=str(error).splitlines()[0],
+            hint=f"remove it and make it again with: {made_by}",
+        ) from error  # fmt: skip

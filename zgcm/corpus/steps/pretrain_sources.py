@@ -32,11 +32,13 @@ def normalize_general_text(sample: Sample, settings: Settings) -> None:
 
 
 def _take_text(sample: Sample, *names: str) -> None:
+    """The published fallbacks for a record without `text`; a recipe's own `text_fields` need none."""
+    if sample.text_fields != ("text",):
+        return
     if sample.data.get("text") is None:
         found = next((sample.string(name) for name in names if sample.string(name)), None)
         if found is not None:
             sample.data["text"] = found
-    sample.text_fields = ("text",)
 
 
 PDF_OCR_STEPS: list[Step] = [normalize_pdf_ocr, filter_pdf_ocr_quality]
