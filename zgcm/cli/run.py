@@ -31,7 +31,7 @@ def run(
     began = time.monotonic()
     code = snakemake(arguments(recipe, cores, directory, context.args))
     if code:
-        typer.echo("\nNot finished. The same command goes on from here; if a step failed, mend its cause first.")
+        typer.echo("\nNot finished. The same command goes on from here; mend what failed first.")
         raise typer.Exit(code)
     typer.echo(f"\n{stages_of(directory)}\n{time.monotonic() - began:.0f} s in all")
 
