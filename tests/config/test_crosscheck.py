@@ -28,7 +28,7 @@ TINY_CASES = [
     # inside one section
     (
         "stages: {sft: {optimizer: {min_lr: 0.1}}}",
-        "stages.sft.optimizer: min_lr 0.1 is greater than lr 0.001",
+        "stages.sft.optimizer: min_lr 0.1 is greater than lr 0.005",
     ),
     ("stages: {sft: {optimizer: {muon_num_ns_steps: 6}}}", "muon_num_ns_steps 6 is not a multiple of 5"),
     (

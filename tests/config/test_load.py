@@ -165,9 +165,9 @@ def test_merge_keys_and_aliases_are_no_duplicates(tmp_path: Path) -> None:
 
 
 def test_overlays_merge_key_by_key_and_later_ones_win(overlay: Callable[..., Recipe]) -> None:
-    loaded = overlay("stages: {midtrain_64k: {optimizer: {lr: 0.0005}}}")
+    loaded = overlay("stages: {midtrain_64k: {optimizer: {lr: 0.001}}}")
     stage = loaded.train_stages()["midtrain_64k"]
-    assert (stage.optimizer.lr, stage.optimizer.min_lr) == (0.0005, 0.0001)
+    assert (stage.optimizer.lr, stage.optimizer.min_lr) == (0.001, 0.0005)
 
 
 def test_stage_defaults_yield_to_the_stage(overlay: Callable[..., Recipe]) -> None:

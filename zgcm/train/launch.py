@@ -15,6 +15,8 @@ from zgcm.config.stages import Resources
 from zgcm.train.losslog import PROGRESS
 
 LAST_LINES = 30
+# Megatron sets these by the recipe's attention_backend and refuses others that it finds set.
+ATTENTION_SWITCHES = ("NVTE_FLASH_ATTN", "NVTE_FUSED_ATTN", "NVTE_UNFUSED_ATTN")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,6 @@ class Outcome:
 def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
     """Run the trainer to its end. Its output goes to `log`, its progress lines to stderr."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, **defaults(resources), "ZGCM_OWNER_TOKEN": token}
     process = subprocess.Popen(
         command(resources, run / "trainer.json"),
         stdin=subprocess.DEVNULL,
@@ -38,7 +39,7 @@ def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env=environment,
+        env={**environment(resources), "ZGCM_OWNER_TOKEN": token},
     )
     assert process.stdout is not None
     last: deque[str] = deque(maxlen=LAST_LINES)
@@ -69,8 +70,8 @@ def command(resources: Resources, settings: Path) -> list[str]:
     return [sys.executable, "-m", "torch.distributed.run", *nodes, *rendezvous, *entry]
 
 
-def defaults(resources: Resources) -> dict[str, str]:
-    """Environment of the trainer, unless the user's says otherwise (fact sheet 2.1)."""
+def environment(resources: Resources) -> dict[str, str]:
+    """Environment of the trainer: the user's, and what the recipe's engines want where the user says nothing."""
     wanted = {
         "CUDA_DEVICE_MAX_CONNECTIONS": "1",
         "OMP_NUM_THREADS": str(resources.cpus_per_process),
@@ -85,7 +86,8 @@ def defaults(resources: Resources) -> dict[str, str]:
     if resources.world_size == 1:
         wanted |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
         wanted |= {"MASTER_PORT": "0"}
-    return {key: value for key, value in wanted.items() if key not in os.environ}
+    inherited = {key: value for key, value in os.environ.items() if key not in ATTENTION_SWITCHES}
+    return {**wanted, **inherited}
 
 
 @contextlib.contextmanager
