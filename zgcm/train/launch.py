@@ -71,7 +71,7 @@ def command(resources: Resources, settings: Path) -> list[str]:
 
 
 def environment(resources: Resources) -> dict[str, str]:
-    """Environment of the trainer: the user's, and what the recipe's engines want where the user says nothing."""
+    """The trainer's environment: the user's, and what the engines want where the user says nothing."""
     wanted = {
         "CUDA_DEVICE_MAX_CONNECTIONS": "1",
         "OMP_NUM_THREADS": str(resources.cpus_per_process),
