@@ -245,3 +245,9 @@ def _compressed(path: Path, stream: BinaryIO) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, packed_gzip)
     else:
         yield stream
+
+
+def training_text(data: Record, text_fields: tuple[str, ...] | list[str]) -> str:
+    """The text that a record trains on; also of records read back from a cleaned shard."""
+    values = (data.get(name) for name in text_fields)
+    return "\n".join(value for value in values if isinstance(value, str) and value)

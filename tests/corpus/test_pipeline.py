@@ -12,8 +12,9 @@ from zgcm.config.corpus import Cleaning
 from zgcm.corpus.adapters import adapt
 from zgcm.corpus.order import CATEGORY_STEPS, cleaning_settings, step_order
 from zgcm.corpus.pipeline import run_steps
-from zgcm.corpus.sample import DROP, KEEP, REVIEW, Sample, training_text
+from zgcm.corpus.sample import DROP, KEEP, REVIEW, Sample
 from zgcm.errors import ZgcmError
+from zgcm.records import training_text
 
 COMMON_PREFIX = [
     "normalize_schema_text",

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import xxhash
 
-from zgcm.corpus.sample import training_text
 from zgcm.corpus.text import comparison_form
 from zgcm.io import atomic_open
-from zgcm.records import Record, read_records
+from zgcm.records import Record, read_records, training_text
 
 SCHEMA = pa.schema(
     [

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from zgcm.records import Record, record_sha256
+from zgcm.records import Record, record_sha256, training_text
 
 KEEP, REVIEW, DROP = "keep", "review", "drop"
 _RANK = {KEEP: 0, REVIEW: 1, DROP: 2}
@@ -70,9 +70,3 @@ class Sample:
             "text_fields": list(self.text_fields),
             "record_sha256": record_sha256(self.data),
         }
-
-
-def training_text(data: Record, text_fields: tuple[str, ...] | list[str]) -> str:
-    """The text that a record trains on; also of records read back from a cleaned shard."""
-    values = (data.get(name) for name in text_fields)
-    return "\n".join(value for value in values if isinstance(value, str) and value)

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from zgcm.records import training_text
+
 Message = dict[str, Any]
 
 
 def record_text(record: dict[str, Any]) -> str:
-    """Those `text_fields` of `data` that are non-empty strings, joined by a newline (fact sheet 1.1)."""
-    values = (record["data"].get(field) for field in record.get("text_fields", ["text"]))
-    return "\n".join(value for value in values if isinstance(value, str) and value)
+    """The training text of a document."""
+    return training_text(record["data"], record["text_fields"])
 
 
 def record_messages(record: dict[str, Any]) -> list[Message] | None:
