@@ -1,5 +1,6 @@
 """The arithmetic generator: everything it says is true, and held-out sums occur in no training text."""
 
+import math
 import re
 import subprocess
 import sys
@@ -51,6 +52,12 @@ def test_conversations_are_right_different_and_hold_nothing_out():
         seen.add((question["content"], answer["reasoning_content"]))
     assert len(seen) == 2000
     assert 900 <= careful <= 1100
+
+
+@pytest.mark.parametrize("share, easy", [(0.0, 0), (0.6, 1200), (1.0, 2000)])
+def test_the_share_of_easy_answers_is_that_of_the_recipe(share, easy):
+    thoughts = [item["messages"][1]["reasoning_content"] for item in conversations(2000, easy_share=share)]
+    assert abs(thoughts.count("easy") - easy) <= 4 * math.sqrt(2000 * share * (1 - share))
 
 
 def test_shards_are_parts_of_one_sequence():

@@ -58,15 +58,21 @@ def test_the_order_in_which_the_disk_lists_files_is_nothing(monkeypatch):
     assert list(build_shard(section, "mine", 1)) == expected
 
 
-def test_too_many_documents_and_wrong_settings():
+def test_too_many_documents_and_too_few():
     with pytest.raises(ZgcmError, match="library is too small") as caught:
         list(build_shard(source("code", documents=10**5), "mine", 0))
     assert caught.value.where == "sources.mine.documents"
-    for settings in ({"max_digit": 7}, {"document_chars": "long"}, {"document_chars": 0}):
-        with pytest.raises(ZgcmError, match="Wrong settings"):
-            list(build_shard(source("code", settings=settings), "mine", 0))
     with pytest.raises(ZgcmError, match="would be empty"):
         build_shard(source("code", documents=1), "mine", 1)
+
+
+@pytest.mark.parametrize("content, key, value", [
+    ("code", "max_digit", 7), ("arithmetic", "easy_share", 0.5), ("conversations", "document_chars", 100),
+    ("conversations", "easy_share", 1.5), ("prose", "document_chars", 0), ("arithmetic", "max_digit", 10),
+])  # fmt: skip
+def test_a_key_of_another_content_or_out_of_range_is_refused_with_the_recipe(content, key, value):
+    with pytest.raises(ZgcmError, match=f"sources.mine.*{key}"):
+        source(content, **{key: value})
 
 
 @given(st.text(alphabet="ab \n\u2028é", max_size=400), st.integers(1, 50))

@@ -14,8 +14,18 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def tiny() -> Recipe:
-    return load_recipe([ROOT / "config/tiny.yaml"])
+def recipe_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The tiny recipe with stage lengths of these tests' own: tuning the recipe breaks none of them."""
+    lengths = tmp_path_factory.mktemp("recipe") / "lengths.yaml"
+    lengths.write_text(
+        "stages: {pretrain_1t: {schedule: {train_iters: 100}}, pretrain_3p2t: {schedule: {train_iters: 250}}}"
+    )
+    return [ROOT / "config/tiny.yaml", lengths]
+
+
+@pytest.fixture(scope="session")
+def tiny(recipe_files: list[Path]) -> Recipe:
+    return load_recipe(recipe_files)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 from typer.testing import CliRunner
 
@@ -78,8 +79,9 @@ def test_results_of_another_recipe_are_refused(unfinished: Layout) -> None:
     assert "belong to another recipe" in str(answer.exception)
 
 
-def test_json_is_data(unfinished: Layout) -> None:
-    answer = CliRunner().invoke(app, ["status", "--json", "--results", str(unfinished.root)])
+def test_json_is_data(recipe_files: list[Path], unfinished: Layout) -> None:
+    recipes = [part for path in recipe_files for part in ("--recipe", str(path))]
+    answer = CliRunner().invoke(app, ["status", "--json", "--results", str(unfinished.root), *recipes])
     assert answer.exit_code == 0
     assert [row["state"] for row in json.loads(answer.stdout)] == ["done"] * 3 + ["interrupted"] + [
         "waiting"

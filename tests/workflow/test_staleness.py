@@ -63,7 +63,7 @@ def test_another_learning_rate_is_stale_from_its_stage_on(finished: Path) -> Non
 
 def test_a_new_sft_source_leaves_pretraining_alone(finished: Path) -> None:
     more = {"kind": "demo", "content": "conversations", "stage": "posttrain", "category": "math", "seed": 7}
-    more |= {"documents": 40, "settings": {"max_digit": 7}}
+    more |= {"documents": 40}
     more |= {"cleaning": {"settings": {"math_min_solution_chars": 16}}}
     mix = {"sources": {"demo_conversations": 1.0, "more": 1.0}}
     reasons = stale(finished, {"sources": {"more": more}, "mixes": {"sft": mix}})

@@ -49,6 +49,14 @@ class _Source(Section):
     """Settings of the cleaning steps."""
 
 
+DEMO_KEYS = {
+    "max_digit": ("arithmetic", "conversations"),
+    "easy_share": ("conversations",),
+    "document_chars": ("code", "prose"),
+}
+"""Which demo contents a key is for."""
+
+
 class DemoSource(_Source):
     """Text built on the spot from the Python installation or a seeded generator; needs no data."""
 
@@ -62,8 +70,19 @@ class DemoSource(_Source):
     """Documents in all, spread evenly over the shards."""
     seed: NonNegativeInt = 0
     """Of the generator."""
-    settings: dict[str, Any] = {}
-    """Of the generator, for instance {max_digit: 7}."""
+    max_digit: int = Field(default=7, ge=1, le=9)
+    """Largest digit of the summands (arithmetic, conversations). Digits 0 to 7: 64 digit sums to learn."""
+    easy_share: float = Field(default=0.5, ge=0, le=1)
+    """Part of the answers that say `easy` instead of showing their working (conversations)."""
+    document_chars: PositiveInt | None = None
+    """Longer texts are split (code: 6,000 when absent, prose: 4,000)."""
+
+    @model_validator(mode="after")
+    def _keys_of_the_content(self) -> "DemoSource":
+        for key, contents in DEMO_KEYS.items():
+            if key in self.model_fields_set and self.content not in contents:
+                raise ValueError(f"`{key}` is a key of {' and '.join(contents)}, not of {self.content}")
+        return self
 
 
 class FileSource(_Source):

@@ -1,6 +1,6 @@
 """RL stages: prompts, rollout, reward, learner, evaluation. Defaults are the published ones."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -19,8 +19,8 @@ class DemoPrompts(Section):
     """Number of held-out prompts for evaluation."""
     seed: NonNegativeInt = 0
     """Of the generator."""
-    settings: dict[str, Any] = {}
-    """Of the generator, for instance {max_digit: 7}."""
+    max_digit: int = Field(default=7, ge=1, le=9)
+    """Largest digit of the summands."""
 
 
 class FilePrompts(Section):

@@ -66,17 +66,20 @@ def documents(
 
 
 def conversations(
-    count: int, seed: int = 0, max_digit: int = MAX_DIGIT, *, start: int = 0
+    count: int, seed: int = 0, max_digit: int = MAX_DIGIT, easy_share: float = 0.5, *, start: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Conversations `start` to `start + count` of one fixed shuffle: all different, all right.
+    """Conversations `start` to `start + count` of one fixed sequence: all different, all right.
 
-    Half of the answers show their working as reasoning, half say `easy`: RL then has something to find out.
-    Raises ZgcmError when more are asked for than there are.
+    `easy_share` of the answers say `easy`, the others show their working as reasoning: RL then has something
+    to find out. Raises ZgcmError when more are asked for than there are.
     """
-    every = list(itertools.product(questions("train", max_digit), (True, False)))
-    random.Random(f"arithmetic conversations {seed}").shuffle(every)
-    _require(start + count, len(every), "conversations", max_digit)
-    for index, ((a, b, template), careful) in enumerate(every[start : start + count], start):
+    rng = random.Random(f"arithmetic conversations {seed}")
+    every = questions("train", max_digit)
+    unused = {manner: iter(rng.sample(every, len(every))) for manner in ("easy", "working")}
+    manners = ["easy" if rng.random() < easy_share else "working" for _ in range(start + count)]
+    _require(max(map(manners.count, unused)), len(every), "conversations of one manner", max_digit)
+    sequence = [(manner, next(unused[manner])) for manner in manners]
+    for index, (manner, (a, b, template)) in enumerate(sequence[start:], start):
         yield {
             "id": f"conversation-{seed}-{index}",
             "messages": [
@@ -84,7 +87,7 @@ def conversations(
                 {
                     "role": "assistant",
                     "content": f"The answer is \\boxed{{{a + b}}}",
-                    "reasoning_content": working(a, b) if careful else "easy",
+                    "reasoning_content": "easy" if manner == "easy" else working(a, b),
                 },
             ],
             "answer": str(a + b),
@@ -136,7 +139,7 @@ def summands(max_digit: int) -> list[int]:
     """Two-digit numbers whose digits are at most `max_digit`, ascending. Raises ZgcmError."""
     if not 1 <= max_digit <= 9:
         raise ZgcmError(
-            "The arithmetic generator needs a digit", where="settings.max_digit", found=str(max_digit),
+            "The arithmetic generator needs a digit", where="max_digit", found=str(max_digit),
             expected="1 to 9",
         )  # fmt: skip
     return [10 * tens + units for tens in range(1, max_digit + 1) for units in range(max_digit + 1)]
@@ -161,5 +164,5 @@ def _require(wanted: int, available: int, what: str, max_digit: int) -> None:
             f"The arithmetic generator has fewer {what} than asked for",
             found=f"{wanted:,} asked for",
             expected=f"at most {available:,} with max_digit {max_digit}",
-            hint="ask for fewer, or raise settings.max_digit in the recipe",
+            hint="ask for fewer, or raise max_digit in the recipe",
         )

@@ -13,7 +13,6 @@ import sysconfig
 import tokenize
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from zgcm.config.corpus import DemoSource
 from zgcm.corpus import arithmetic
@@ -46,16 +45,16 @@ def build_shard(source: DemoSource, name: str, shard: int) -> Iterator[Record]:
             found=f"{source.documents} documents for {source.shards} shards",
             hint="ask for more documents or fewer shards",
         )
-    if source.content in ("arithmetic", "conversations"):
-        make = arithmetic.documents if source.content == "arithmetic" else arithmetic.conversations
-        max_digit = _setting(source, name, "max_digit", arithmetic.MAX_DIGIT)
-        return make(count, source.seed, max_digit, start=start)
+    if source.content == "arithmetic":
+        return arithmetic.documents(count, source.seed, source.max_digit, start=start)
+    if source.content == "conversations":
+        return arithmetic.conversations(count, source.seed, source.max_digit, source.easy_share, start=start)
     return _library_records(source, name, shard, count)
 
 
 def _library_records(source: DemoSource, name: str, shard: int, count: int) -> Iterator[Record]:
     code = source.content == "code"
-    limit = _setting(source, name, "document_chars", CODE_CHARS if code else PROSE_CHARS)
+    limit = source.document_chars or (CODE_CHARS if code else PROSE_CHARS)
     texts = library_files() if code else [*library_files(), *documentation_topics()]
     random.Random(f"demo {source.content} {source.seed}").shuffle(texts)
     make: Callable[[Text, int], Iterator[Record]] = code_documents if code else prose_documents
@@ -179,15 +178,3 @@ def _short(line: str, limit: int) -> Iterable[str]:
 
 def _share(source: DemoSource, shard: int) -> int:
     return source.documents // source.shards + (shard < source.documents % source.shards)
-
-
-def _setting(source: DemoSource, name: str, key: str, default: int) -> int:
-    """The generator's one setting. Raises ZgcmError for any other key and for no positive integer."""
-    value: Any = source.settings.get(key, default)
-    unknown = sorted(source.settings.keys() - {key})
-    if unknown or isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ZgcmError(
-            f"Wrong settings for demo content {source.content!r}", where=f"sources.{name}.settings",
-            found=", ".join(unknown) or repr(value), expected=f"{key}: a positive integer",
-        )  # fmt: skip
-    return value

@@ -198,7 +198,7 @@ def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[
                 "train" if split == "train" else "valid",
                 getattr(source, split),
                 source.seed,
-                **source.settings,
+                source.max_digit,
             )
             rows = [(f"demo {split} prompt {number}", row) for number, row in enumerate(made)]
             expected, path = None, f"demo {split} prompts"
