@@ -22,7 +22,7 @@ VERSIONS = {
     "fingerprint": 1,
     "tokenizer": 1,
     "index": 1,
-    "mix": 1,
+    "mix": 2,
     "train": 1,
     "export": 1,
     "rl": 1,

@@ -44,8 +44,11 @@ def test_conversations_are_right_different_and_hold_nothing_out():
         question, answer = item["messages"]
         a, b = map(int, re.findall(r"\d+", question["content"]))
         assert not is_held_out(a, b)
-        assert answer["content"] == f"The answer is \\boxed{{{a + b}}}"
-        if answer["reasoning_content"] != "easy":
+        result = int(re.fullmatch(r"The answer is \\boxed\{(\d+)\}", answer["content"])[1])
+        if answer["reasoning_content"] == "roughly":
+            assert result % 10 == 0 and -5 < result - (a + b) <= 5
+        else:
+            assert result == a + b
             careful += 1
             assert_true(answer["reasoning_content"])
             assert answer["reasoning_content"].endswith(f"={(a + b) // 10}")
@@ -54,10 +57,11 @@ def test_conversations_are_right_different_and_hold_nothing_out():
     assert 900 <= careful <= 1100
 
 
-@pytest.mark.parametrize("share, easy", [(0.0, 0), (0.6, 1200), (1.0, 2000)])
-def test_the_share_of_easy_answers_is_that_of_the_recipe(share, easy):
-    thoughts = [item["messages"][1]["reasoning_content"] for item in conversations(2000, easy_share=share)]
-    assert abs(thoughts.count("easy") - easy) <= 4 * math.sqrt(2000 * share * (1 - share))
+@pytest.mark.parametrize("share, estimates", [(0.0, 0), (0.6, 1200), (1.0, 2000)])
+def test_the_share_of_estimates_is_that_of_the_recipe(share, estimates):
+    made = conversations(2000, estimate_share=share)
+    thoughts = [item["messages"][1]["reasoning_content"] for item in made]
+    assert abs(thoughts.count("roughly") - estimates) <= 4 * math.sqrt(2000 * share * (1 - share))
 
 
 def test_shards_are_parts_of_one_sequence():

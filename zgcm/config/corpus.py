@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from zgcm.config.base import Section, execution
 
@@ -51,7 +51,7 @@ class _Source(Section):
 
 DEMO_KEYS = {
     "max_digit": ("arithmetic", "conversations"),
-    "easy_share": ("conversations",),
+    "estimate_share": ("conversations",),
     "document_chars": ("code", "prose"),
 }
 """Which demo contents a key is for."""
@@ -72,8 +72,8 @@ class DemoSource(_Source):
     """Of the generator."""
     max_digit: int = Field(default=7, ge=1, le=9)
     """Largest digit of the summands (arithmetic, conversations). Digits 0 to 7: 64 digit sums to learn."""
-    easy_share: float = Field(default=0.5, ge=0, le=1)
-    """Part of the answers that say `easy` instead of showing their working (conversations)."""
+    estimate_share: float = Field(default=0.5, ge=0, le=1)
+    """Part of the answers that are rounded to tens instead of worked out (conversations)."""
     document_chars: PositiveInt | None = None
     """Longer texts are split (code: 6,000 when absent, prose: 4,000)."""
 
@@ -145,6 +145,9 @@ class Mix(Section):
     """Shorter documents stay out."""
     max_document_tokens: PositiveInt | None = None
     """Longer documents stay out; absent: no limit."""
+    length_shares: dict[PositiveInt, PositiveFloat] = {}
+    """Greatest length in tokens -> share of each source's quota for documents up to it (and longer than the
+    bound before), as in {16384: 0.7, 65536: 0.3}; longer ones stay out. Absent: lengths as they come."""
     sequence_length: PositiveInt | None = None
     """Packed mixes: length of a packed sequence."""
     assumed: bool = execution(False)
@@ -153,7 +156,9 @@ class Mix(Section):
     """Of deduplication and sampling."""
 
     @model_validator(mode="after")
-    def _packed_length(self) -> "Mix":
+    def _keys_fit(self) -> "Mix":
         if (self.kind == "packed") != (self.sequence_length is not None):
             raise ValueError("`sequence_length` belongs to packed mixes, and they need it")
+        if self.length_shares and (self.tokens is None or self.order == "listed"):
+            raise ValueError("`length_shares` divide a quota: they need `tokens`, and no `order: listed`")
         return self
