@@ -1,5 +1,7 @@
 """The arithmetic generator: everything it says is true, and held-out sums occur in no training text."""
 
+import itertools
+import json
 import math
 import re
 import subprocess
@@ -7,7 +9,7 @@ import sys
 
 import pytest
 
-from zgcm.corpus.arithmetic import conversations, documents, is_held_out, prompts, questions, summands
+from zgcm.corpus.arithmetic import conversations, documents, is_held_out, prompts, questions, summands, traces
 from zgcm.errors import ZgcmError
 
 STATEMENT = re.compile(r"(\d+(?:\+\d+)+)=(\d+)")
@@ -55,6 +57,22 @@ def test_conversations_are_right_different_and_hold_nothing_out():
         seen.add((question["content"], answer["reasoning_content"]))
     assert len(seen) == 2000
     assert 900 <= careful <= 1100
+
+
+def test_every_call_of_a_trace_is_answered_rightly_and_its_answer_is_the_last():
+    for trace in traces(200, seed=2):
+        total, observed = None, []
+        for before, after in itertools.pairwise(trace["messages"]):
+            for call in before.get("tool_calls", []):
+                arguments = json.loads(call["function"]["arguments"])
+                assert total is None or arguments["a"] == total
+                total = arguments["a"] + arguments["b"]
+                observed.append(arguments)
+                assert after == {"role": "tool", "content": str(total)}
+        assert 2 <= len(observed) <= 4
+        assert not is_held_out(observed[0]["a"], observed[0]["b"])
+        asked = map(int, re.findall(r"\d+", trace["messages"][1]["content"]))
+        assert sum(asked) == total == int(trace["answer"])
 
 
 @pytest.mark.parametrize("share, estimates", [(0.0, 0), (0.6, 1200), (1.0, 2000)])

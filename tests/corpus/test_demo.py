@@ -20,7 +20,7 @@ def source(content, documents=20, shards=2, **more):
     ).sources["mine"]  # fmt: skip
 
 
-@pytest.mark.parametrize("content", ["code", "prose", "arithmetic", "conversations"])
+@pytest.mark.parametrize("content", ["code", "prose", "arithmetic", "conversations", "traces"])
 def test_shards_have_their_share_and_share_nothing(content):
     section = source(content, documents=21)
     first, second = (list(build_shard(section, "mine", shard)) for shard in (0, 1))

@@ -50,7 +50,7 @@ class _Source(Section):
 
 
 DEMO_KEYS = {
-    "max_digit": ("arithmetic", "conversations"),
+    "max_digit": ("arithmetic", "conversations", "traces"),
     "estimate_share": ("conversations",),
     "document_chars": ("code", "prose"),
 }
@@ -62,8 +62,8 @@ class DemoSource(_Source):
 
     kind: Literal["demo"]
     """Built on the spot."""
-    content: Literal["code", "prose", "arithmetic", "conversations"]
-    """Python sources, documentation prose, worked additions, or conversations about them."""
+    content: Literal["code", "prose", "arithmetic", "conversations", "traces"]
+    """Python sources, documentation prose, worked additions, conversations about them, or tool use."""
     shards: PositiveInt = 1
     """Number of raw files to build."""
     documents: PositiveInt
@@ -71,7 +71,7 @@ class DemoSource(_Source):
     seed: NonNegativeInt = 0
     """Of the generator."""
     max_digit: int = Field(default=7, ge=1, le=9)
-    """Largest digit of the summands (arithmetic, conversations). Digits 0 to 7: 64 digit sums to learn."""
+    """Largest digit of the summands (all but code and prose). Digits 0 to 7: 64 digit sums to learn."""
     estimate_share: float = Field(default=0.5, ge=0, le=1)
     """Part of the answers that are rounded to tens instead of worked out (conversations)."""
     document_chars: PositiveInt | None = None

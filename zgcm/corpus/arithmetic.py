@@ -20,6 +20,12 @@ SHORT_LINES, LONG_LINES = 12, 120
 """A document has 12 lines (some 190 tokens); one in sixteen has 120, longer than a context of 1,024."""
 ORIGIN = {"source": "zgcm arithmetic generator", "license": "MIT"}
 
+ADD_TOOL = {
+    "name": "add",
+    "description": "The sum of two whole numbers",
+    "parameters": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+}
+
 Split = Literal["train", "valid"]
 Question = tuple[int, int, int]
 """First summand, second summand, index into TEMPLATES."""
@@ -100,6 +106,45 @@ def conversations(
             ],
             "answer": str(result),
             "domain": "arithmetic",
+            "verified": True,
+            **ORIGIN,
+        }
+
+
+def traces(
+    count: int, seed: int = 0, max_digit: int = MAX_DIGIT, *, start: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Agent traces `start` to `start + count`: a sum of 3 to 5 numbers, a tool call for each `+`.
+
+    Records of the category agentic: `messages` with `tool_calls` (arguments are JSON) and their observations,
+    and `tools`. Of the first two summands none are held out.
+    """
+    numbers = summands(max_digit)
+    for index in range(start, start + count):
+        rng = random.Random(f"arithmetic trace {seed} {index}")
+        terms = rng.choices(numbers, k=rng.randint(3, 5))
+        while is_held_out(terms[0], terms[1]):
+            terms[1] = rng.choice(numbers)
+        messages: list[dict[str, Any]] = [
+            {"role": "system", "content": "Add two numbers at a time with the tool."},
+            {"role": "user", "content": f"What is {'+'.join(map(str, terms))}?"},
+        ]
+        total = terms[0]
+        for term in terms[1:]:
+            call = {"name": "add", "arguments": f'{{"a": {total}, "b": {term}}}'}
+            total += term
+            messages.append(
+                {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": call}]}
+            )
+            messages.append({"role": "tool", "content": str(total)})
+        messages.append({"role": "assistant", "content": f"The answer is \\boxed{{{total}}}"})
+        yield {
+            "id": f"trace-{seed}-{index}",
+            "messages": messages,
+            "tools": [{"type": "function", "function": ADD_TOOL}],
+            "answer": str(total),
+            "sample_type": "tool_use",
+            "tool_names": ["add"],
             "verified": True,
             **ORIGIN,
         }

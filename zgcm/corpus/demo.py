@@ -47,6 +47,8 @@ def build_shard(source: DemoSource, name: str, shard: int) -> Iterator[Record]:
         )
     if source.content == "arithmetic":
         return arithmetic.documents(count, source.seed, source.max_digit, start=start)
+    if source.content == "traces":
+        return arithmetic.traces(count, source.seed, source.max_digit, start=start)
     if source.content == "conversations":
         return arithmetic.conversations(
             count, source.seed, source.max_digit, source.estimate_share, start=start
