@@ -1,4 +1,4 @@
-"""Sources, their cleaning, and the mixes made of them. The fact sheet's section 1 is the source."""
+"""Sources, their cleaning, and the mixes made of them. Names and defaults are the published ones."""
 
 from typing import Annotated, Any, Literal
 
