@@ -53,6 +53,7 @@ DEMO_KEYS = {
     "max_digit": ("arithmetic", "conversations", "traces"),
     "estimate_share": ("conversations",),
     "document_chars": ("code", "prose"),
+    "planted": ("prose",),
 }
 """Which demo contents a key is for."""
 
@@ -76,6 +77,9 @@ class DemoSource(_Source):
     """Part of the answers that are rounded to tens instead of worked out (conversations)."""
     document_chars: PositiveInt | None = None
     """Longer texts are split (code: 6,000 when absent, prose: 4,000)."""
+
+    planted: NonNegativeInt = 0
+    """So many documents more: near-copies and quoted evaluation items, which a mix must find (prose)."""
 
     @model_validator(mode="after")
     def _keys_of_the_content(self) -> "DemoSource":
