@@ -9,6 +9,7 @@ from zgcm.config.base import Section, execution
 Category = Literal["code", "web", "agentic", "instruction", "math", "reasoning", "pdf_ocr", "general_text"]
 GovernanceStage = Literal["pretrain", "midtrain", "posttrain"]
 Decision = Literal["keep", "review", "drop"]
+Policy = Literal["keep", "review", "redact", "drop"]
 
 
 class Cleaning(Section):
@@ -22,6 +23,10 @@ class Cleaning(Section):
     """Records without a license are marked for review."""
     sensitive_terms: list[str] = []
     """Texts that contain one, in any case, are marked for review."""
+    secrets: Policy = "review"
+    """Records with credentials: kept, marked for review, kept with `<SECRET>` in their place, or dropped."""
+    pii: Policy = "redact"
+    """The same for personal data: mail and IP addresses, phone, identity-card and bank-card numbers."""
     length_buckets: list[PositiveInt] = [2048, 8192, 32768, 65536]
     """Upper bounds, in estimated tokens, of the length labels written into records."""
     settings: dict[str, Any] = {}

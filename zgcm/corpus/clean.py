@@ -10,6 +10,7 @@ from zgcm.corpus.order import cleaning_settings, step_order
 from zgcm.corpus.pipeline import run_steps
 from zgcm.corpus.raw import find_raw, require_shard
 from zgcm.corpus.sample import DROP, REVIEW
+from zgcm.corpus.steps.sensitive import count_findings
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file, write_json
 from zgcm.layout import Layout
@@ -31,12 +32,14 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
     settings = cleaning_settings(section.cleaning, f"sources.{source}")
     counters: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
+    found: Counter[str] = Counter()
     characters = texts = 0
     fields: list[str] = []
     cleaned, rejected = layout.cleaned(source, shard), layout.rejected(source, shard)
     with open_records(cleaned) as write, open_records(rejected) as reject:
         for sample in run_steps(adapt(read_records(raw), section, source, shard), steps, settings, counters):
             reasons.update(sample.reasons)
+            count_findings(sample.metrics, found)
             texts += bool(sample.text())
             fields = fields or list(sample.data)
             if sample.decision == DROP:
@@ -68,6 +71,7 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
         "review": counters["output.review"],
         "dropped": counters["output.drop"],
         "reasons": dict(reasons),
+        "found": dict(found),
         "counters": dict(counters),
         "characters": characters,
         "bytes_in": raw.stat().st_size,
