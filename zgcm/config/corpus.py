@@ -33,6 +33,15 @@ class Cleaning(Section):
     """Further settings of category steps and dataset profiles, by their published names."""
 
 
+class Decisions(Section):
+    """How traces of agents become one sample a decision: what came before -> the next action."""
+
+    window: PositiveInt | None = None
+    """Earlier decisions that a state holds, beside the instructions and the task; absent: all."""
+    observation_chars: PositiveInt | None = None
+    """Longer observations in a state lose their middle; absent: no limit."""
+
+
 class _Source(Section):
     stage: GovernanceStage
     """Which governance pipeline cleans it."""
@@ -52,6 +61,14 @@ class _Source(Section):
     """Which decisions may enter a mix; add "review" deliberately."""
     cleaning: Cleaning = Cleaning()
     """Settings of the cleaning steps."""
+    mdp: Decisions | None = None
+    """Agentic sources: split each trace into one sample a decision. `{}` takes every option's default."""
+
+    @model_validator(mode="after")
+    def _traces_only(self) -> "_Source":
+        if self.mdp is not None and self.category != "agentic":
+            raise ValueError("`mdp` splits traces of agents: it needs `category: agentic`")
+        return self
 
 
 DEMO_KEYS = {

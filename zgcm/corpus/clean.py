@@ -6,6 +6,7 @@ from typing import Any
 
 from zgcm.config.recipe import Recipe
 from zgcm.corpus.adapters import adapt
+from zgcm.corpus.decisions import split_trace
 from zgcm.corpus.order import cleaning_settings, step_order
 from zgcm.corpus.pipeline import run_steps
 from zgcm.corpus.raw import find_raw, require_shard
@@ -33,7 +34,7 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
     counters: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     found: Counter[str] = Counter()
-    characters = texts = 0
+    characters = texts = written = 0
     fields: list[str] = []
     cleaned, rejected = layout.cleaned(source, shard), layout.rejected(source, shard)
     with open_records(cleaned) as write, open_records(rejected) as reject:
@@ -45,8 +46,10 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
             if sample.decision == DROP:
                 reject(shorten(sample.record()))
                 continue
-            characters += len(sample.text())
-            write(sample.record())
+            for item in split_trace(sample, section.mdp, settings) if section.mdp else (sample,):
+                written += 1
+                characters += len(item.text())
+                write(item.record())
         if not counters["input"]:
             raise ZgcmError(
                 f"Shard {shard} of source {source} holds no records", where=str(raw),
@@ -70,6 +73,7 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
         "kept": counters["output.keep"],
         "review": counters["output.review"],
         "dropped": counters["output.drop"],
+        "written": written,
         "reasons": dict(reasons),
         "found": dict(found),
         "counters": dict(counters),
@@ -119,6 +123,8 @@ def summary_line(summary: dict[str, Any]) -> str:
         for name, label in ((REVIEW, "for review"), ("dropped", "dropped"))
         if summary[name]
     ]
+    if summary["written"] != summary["kept"] + summary[REVIEW]:  # traces, split into decisions
+        others.append(f"{summary['written']:,} samples written")
     common = _most_common(Counter(summary["reasons"]))
     why = f" ({common})" if common else ""
     return f"{summary['source']} {summary['shard']}: {', '.join([counts, *others])}{why}"

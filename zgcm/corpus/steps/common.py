@@ -6,7 +6,7 @@ from typing import Any
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import DROP, KEEP, Sample
 from zgcm.corpus.steps.sensitive import scan_sensitive_content
-from zgcm.corpus.text import code_form, comparison_form, prose_form
+from zgcm.corpus.text import code_form, comparison_form, is_settled, prose_form
 
 SETTINGS: dict[str, Any] = {
     "min_chars": 16,
@@ -22,7 +22,9 @@ def normalize_schema_text(sample: Sample, settings: Settings) -> None:
     for name in sample.text_fields:
         value = sample.data.get(name)
         if isinstance(value, str):
-            sample.data[name] = form(value)
+            sample.data[name] = normal = form(value)
+            if form is prose_form and "```" not in normal and is_settled(normal):
+                sample.normal_text = normal
 
 
 def validate_basic_integrity(sample: Sample, settings: Settings) -> None:
@@ -70,7 +72,9 @@ def stamp_text_digest(sample: Sample, settings: Settings) -> None:
     """`data.text_sha256`, as the published exact deduplication leaves it. Duplicates themselves are found
     per mix, across shards and sources, by the fingerprints; a cleaner of one shard cannot see them."""
     if "text_sha256" not in sample.data:
-        digest = hashlib.sha256(comparison_form(sample.text()).encode("utf-8", "surrogatepass"))
+        text = sample.text()
+        compared = text.casefold() if text is sample.normal_text else comparison_form(text)
+        digest = hashlib.sha256(compared.encode("utf-8", "surrogatepass"))
         sample.data["text_sha256"] = digest.hexdigest()
 
 
