@@ -9,6 +9,7 @@ from zgcm.config.base import Section, execution
 Category = Literal["code", "web", "agentic", "instruction", "math", "reasoning", "pdf_ocr", "general_text"]
 GovernanceStage = Literal["pretrain", "midtrain", "posttrain"]
 Decision = Literal["keep", "review", "drop"]
+Policy = Literal["keep", "review", "redact", "drop"]
 
 
 class Cleaning(Section):
@@ -22,10 +23,23 @@ class Cleaning(Section):
     """Records without a license are marked for review."""
     sensitive_terms: list[str] = []
     """Texts that contain one, in any case, are marked for review."""
+    secrets: Policy = "review"
+    """Records with credentials: kept, marked for review, kept with `<SECRET>` in their place, or dropped."""
+    pii: Policy = "redact"
+    """The same for personal data: mail and IP addresses, phone, identity-card and bank-card numbers."""
     length_buckets: list[PositiveInt] = [2048, 8192, 32768, 65536]
     """Upper bounds, in estimated tokens, of the length labels written into records."""
     settings: dict[str, Any] = {}
     """Further settings of category steps and dataset profiles, by their published names."""
+
+
+class Decisions(Section):
+    """How traces of agents become one sample a decision: what came before -> the next action."""
+
+    window: PositiveInt | None = None
+    """Earlier decisions that a state holds, beside the instructions and the task; absent: all."""
+    observation_chars: PositiveInt | None = None
+    """Longer observations in a state lose their middle; absent: no limit."""
 
 
 class _Source(Section):
@@ -47,6 +61,14 @@ class _Source(Section):
     """Which decisions may enter a mix; add "review" deliberately."""
     cleaning: Cleaning = Cleaning()
     """Settings of the cleaning steps."""
+    mdp: Decisions | None = None
+    """Agentic sources: split each trace into one sample a decision. `{}` takes every option's default."""
+
+    @model_validator(mode="after")
+    def _traces_only(self) -> "_Source":
+        if self.mdp is not None and self.category != "agentic":
+            raise ValueError("`mdp` splits traces of agents: it needs `category: agentic`")
+        return self
 
 
 DEMO_KEYS = {

@@ -6,10 +6,12 @@ from typing import Any
 
 from zgcm.config.recipe import Recipe
 from zgcm.corpus.adapters import adapt
+from zgcm.corpus.decisions import split_trace
 from zgcm.corpus.order import cleaning_settings, step_order
 from zgcm.corpus.pipeline import run_steps
 from zgcm.corpus.raw import find_raw, require_shard
 from zgcm.corpus.sample import DROP, REVIEW
+from zgcm.corpus.steps.sensitive import count_findings
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file, write_json
 from zgcm.layout import Layout
@@ -31,19 +33,23 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
     settings = cleaning_settings(section.cleaning, f"sources.{source}")
     counters: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
-    characters = texts = 0
+    found: Counter[str] = Counter()
+    characters = texts = written = 0
     fields: list[str] = []
     cleaned, rejected = layout.cleaned(source, shard), layout.rejected(source, shard)
     with open_records(cleaned) as write, open_records(rejected) as reject:
         for sample in run_steps(adapt(read_records(raw), section, source, shard), steps, settings, counters):
             reasons.update(sample.reasons)
+            count_findings(sample.metrics, found)
             texts += bool(sample.text())
             fields = fields or list(sample.data)
             if sample.decision == DROP:
                 reject(shorten(sample.record()))
                 continue
-            characters += len(sample.text())
-            write(sample.record())
+            for item in split_trace(sample, section.mdp, settings) if section.mdp else (sample,):
+                written += 1
+                characters += len(item.text())
+                write(item.record())
         if not counters["input"]:
             raise ZgcmError(
                 f"Shard {shard} of source {source} holds no records", where=str(raw),
@@ -67,7 +73,9 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
         "kept": counters["output.keep"],
         "review": counters["output.review"],
         "dropped": counters["output.drop"],
+        "written": written,
         "reasons": dict(reasons),
+        "found": dict(found),
         "counters": dict(counters),
         "characters": characters,
         "bytes_in": raw.stat().st_size,
@@ -115,6 +123,8 @@ def summary_line(summary: dict[str, Any]) -> str:
         for name, label in ((REVIEW, "for review"), ("dropped", "dropped"))
         if summary[name]
     ]
+    if summary["written"] != summary["kept"] + summary[REVIEW]:  # traces, split into decisions
+        others.append(f"{summary['written']:,} samples written")
     common = _most_common(Counter(summary["reasons"]))
     why = f" ({common})" if common else ""
     return f"{summary['source']} {summary['shard']}: {', '.join([counts, *others])}{why}"

@@ -14,6 +14,7 @@ from zgcm.corpus.steps import (
     posttrain,
     pretrain_sources,
     reasoning,
+    sensitive,
     web,
 )
 from zgcm.errors import ZgcmError
@@ -35,7 +36,7 @@ PRETRAIN_FAMILIES: dict[Category, list[Step]] = {
 }
 DEFAULT_SETTINGS: dict[str, Any] = {
     key: value
-    for module in (common, code, web, agentic, instruction, math, reasoning, pretrain_sources)
+    for module in (common, sensitive, code, web, agentic, instruction, math, reasoning, pretrain_sources)
     for key, value in module.SETTINGS.items()
 }
 
