@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.config.base import semantic
+from zgcm.config.profiles import profile_identity
 from zgcm.config.recipe import Recipe
 from zgcm.config.stages import TrainStage
 from zgcm.io import canonical_json, read_json
@@ -119,6 +120,8 @@ def _locked(path: str, _mtime_ns: int) -> str:
 
 def _clean(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     settings = semantic(recipe.sources[name])
+    if "profile" in settings:
+        settings["profile"] = profile_identity(settings["profile"])
     own = {key: value for key, value in settings.items() if key not in RAW_KEYS | MIX_KEYS}
     return {"name": name, **own}, [("raw", name)]
 

@@ -1,6 +1,6 @@
 """Sources, their cleaning, and the mixes made of them. Names and defaults are the published ones."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -10,6 +10,35 @@ Category = Literal["code", "web", "agentic", "instruction", "math", "reasoning",
 GovernanceStage = Literal["pretrain", "midtrain", "posttrain"]
 Decision = Literal["keep", "review", "drop"]
 Policy = Literal["keep", "review", "redact", "drop"]
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+STAGES: tuple[GovernanceStage, ...] = get_args(GovernanceStage)
+
+
+class QualityPolicy(Section):
+    """What scores that come with the records decide."""
+
+    score_field: str = "quality_score"
+    """Field of a record that holds its score: a number, or text that is one."""
+    keep_min: float | None = None
+    """Lower scores are marked for review; absent: none."""
+    review_min: float | None = None
+    """Lower scores are dropped; absent: none."""
+    hard_error_field: str | None = None
+    """Field that holds an error score."""
+    hard_error_max: float | None = None
+    """Higher error scores are dropped; absent: none."""
+    require_score: bool = False
+    """Records without a score are marked for review."""
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "QualityPolicy":
+        if (self.hard_error_field is None) != (self.hard_error_max is None):
+            raise ValueError("`hard_error_field` and `hard_error_max` go together")
+        if self.keep_min is not None and self.review_min is not None and self.review_min > self.keep_min:
+            raise ValueError(
+                f"`review_min` {self.review_min} is above `keep_min` {self.keep_min}; none is for review"
+            )
+        return self
 
 
 class Cleaning(Section):
@@ -29,6 +58,9 @@ class Cleaning(Section):
     """The same for personal data: mail and IP addresses, phone, identity-card and bank-card numbers."""
     length_buckets: list[PositiveInt] = [2048, 8192, 32768, 65536]
     """Upper bounds, in estimated tokens, of the length labels written into records."""
+    quality_policies: dict[str, QualityPolicy] = {}
+    """Name -> policy. A record takes the one of its source_key, source or dataset name, else of its category,
+    else `default`."""
     settings: dict[str, Any] = {}
     """Further settings of category steps and dataset profiles, by their published names."""
 
@@ -47,6 +79,9 @@ class _Source(Section):
     """Which governance pipeline cleans it."""
     category: Category
     """Which category steps clean it."""
+    profile: str | None = None
+    """Steps of one dataset that come first: a registered name, or a file (./mine.py) or module of yours. Its
+    content is identity (docs/profiles.md)."""
     dataset: str | None = None
     """Dataset name written into every record; the source's name when absent."""
     id_field: str = "id"

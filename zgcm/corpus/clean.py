@@ -29,8 +29,8 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
     """
     section = require_shard(recipe, source, shard)
     raw = find_raw(recipe, layout, source, shard)
-    steps = step_order(section.stage, section.category)
-    settings = cleaning_settings(section.cleaning, f"sources.{source}")
+    steps = step_order(section.stage, section.category, section.profile)
+    settings = cleaning_settings(section.cleaning, f"sources.{source}", steps, section.profile)
     counters: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     found: Counter[str] = Counter()
