@@ -96,8 +96,11 @@ Parents = list[tuple[str, str]]
 
 
 RAW_KEYS = frozenset(
-    {"kind", "content", "shards", "documents", "seed", "settings", "files", "repo", "revision", "subset"}
-)
+    {
+        "kind", "content", "shards", "documents", "seed", "settings", "files", "shards_per_file", "repo",
+        "revision", "subset",
+    }
+)  # fmt: skip
 """Of a source: what its raw text is. The other semantic keys say how it is cleaned or mixed."""
 MIX_KEYS = frozenset({"include"})
 

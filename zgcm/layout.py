@@ -6,6 +6,7 @@ from pathlib import Path
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
+from zgcm.lines import WHOLE, Part
 
 
 def shard_name(index: int) -> str:
@@ -118,9 +119,10 @@ def shard_count(recipe: Recipe, source: str) -> int:
     if section.kind == "demo":
         return section.shards
     if section.kind == "files" and section.files:
-        return len(section.files)
+        return len(section.files) * section.shards_per_file
     assert section.lock is not None
-    return len(read_lock(Path(section.lock), source)["files"])
+    files = len(read_lock(Path(section.lock), source)["files"])
+    return files * section.shards_per_file if section.kind == "files" else files
 
 
 def read_lock(path: Path, source: str) -> dict:
@@ -143,9 +145,17 @@ def raw_input(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
         files = section.files or [
             item["path"] for item in read_lock(Path(str(section.lock)), source)["files"]
         ]
-        return Path(files[int(shard)])
+        return Path(files[int(shard) // section.shards_per_file])
     name = read_lock(Path(section.lock), source)["files"][int(shard)]["path"]
     return layout.raw(source, shard + "".join(Path(name).suffixes[-2:]))
+
+
+def raw_part(recipe: Recipe, source: str, shard: str) -> Part:
+    """Which part of its raw file a shard is."""
+    section = recipe.sources[source]
+    if section.kind != "files":
+        return WHOLE
+    return Part(int(shard) % section.shards_per_file, section.shards_per_file)
 
 
 def mix_shards(recipe: Recipe, mix: str) -> list[str]:

@@ -94,6 +94,8 @@ class _Source(Section):
     """Fields given to every record that lacks them (for instance source, license)."""
     include: list[Decision] = ["keep"]
     """Which decisions may enter a mix; add "review" deliberately."""
+    max_bad_fraction: float = execution(0.001, ge=0, le=1)
+    """Lines that are no record are filed away; a shard with a larger part of them fails."""
     cleaning: Cleaning = Cleaning()
     """Settings of the cleaning steps."""
     mdp: Decisions | None = None
@@ -155,6 +157,9 @@ class FileSource(_Source):
     """Paths, one shard each, in this order; they are identity. Or give `lock`: then content is, paths not."""
     lock: str | None = execution(None)
     """Written by `zgcm sources lock`: files with sizes and digests. Its content is identity, its path not."""
+    shards_per_file: PositiveInt = 1
+    """Read each file as so many shards, split on the fly: plain files and parquet by ranges, compressed ones by
+    taking every n-th line."""
 
     @model_validator(mode="after")
     def _one_list(self) -> "FileSource":
