@@ -67,7 +67,7 @@ def test_too_many_documents_and_too_few():
 
 
 @pytest.mark.parametrize("content, key, value", [
-    ("code", "max_digit", 7), ("arithmetic", "estimate_share", 0.5), ("conversations", "document_chars", 100),
+    ("code", "max_digit", 8), ("arithmetic", "estimate_share", 0.6), ("conversations", "document_chars", 100),
     ("conversations", "estimate_share", 1.5), ("prose", "document_chars", 0), ("arithmetic", "max_digit", 10),
 ])  # fmt: skip
 def test_a_key_of_another_content_or_out_of_range_is_refused_with_the_recipe(content, key, value):

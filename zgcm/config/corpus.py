@@ -143,7 +143,7 @@ class DemoSource(_Source):
     @model_validator(mode="after")
     def _keys_of_the_content(self) -> "DemoSource":
         for key, contents in DEMO_KEYS.items():
-            if key in self.model_fields_set and self.content not in contents:
+            if self.content not in contents and getattr(self, key) != type(self).model_fields[key].default:
                 raise ValueError(f"`{key}` is a key of {' and '.join(contents)}, not of {self.content}")
         return self
 
