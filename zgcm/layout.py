@@ -140,7 +140,7 @@ def raw_input(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
     """The raw file that cleaning a shard reads."""
     section = recipe.sources[source]
     if section.kind == "demo":
-        return layout.raw(source, f"{shard}.jsonl.zst")
+        return layout.raw(source, f"{shard}.{section.format}")
     if section.kind == "files":
         files = section.files or [
             item["path"] for item in read_lock(Path(str(section.lock)), source)["files"]

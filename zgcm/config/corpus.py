@@ -137,6 +137,8 @@ class DemoSource(_Source):
     document_chars: PositiveInt | None = None
     """Longer texts are split (code: 6,000 when absent, prose: 4,000)."""
 
+    format: Literal["jsonl", "jsonl.gz", "jsonl.zst", "parquet"] = "jsonl.zst"
+    """Of the raw files."""
     planted: NonNegativeInt = 0
     """So many documents more: near-copies and quoted evaluation items, which a mix must find (prose)."""
 
@@ -158,8 +160,8 @@ class FileSource(_Source):
     lock: str | None = execution(None)
     """Written by `zgcm sources lock`: files with sizes and digests. Its content is identity, its path not."""
     shards_per_file: PositiveInt = 1
-    """Read each file as so many shards, split on the fly: plain files and parquet by ranges, compressed ones by
-    taking every n-th line."""
+    """Read each file as so many shards, split on the fly: plain files and parquet by ranges, compressed ones
+    by taking every n-th line."""
 
     @model_validator(mode="after")
     def _one_list(self) -> "FileSource":
