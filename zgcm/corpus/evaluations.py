@@ -19,7 +19,8 @@ import numpy as np
 from zgcm.config.corpus import Decontamination
 from zgcm.corpus.shingles import gram_hashes, word_hashes, words
 from zgcm.errors import ZgcmError
-from zgcm.records import FORMATS, Record, read_lines, read_numbered
+from zgcm.lines import read_lines
+from zgcm.records import FORMATS, Record, read_numbered
 
 FILTER_SLOTS = 8
 """Slots (bytes) of the filter for each run, at least: one look-up in eight passes it by chance and is then
@@ -144,9 +145,9 @@ def _items(path: Path) -> Iterator[tuple[int, Record]]:
     if path.name.endswith(FORMATS):
         yield from read_numbered(path)
         return
-    for number, line in enumerate(read_lines(path), 1):
-        if line.strip():
-            yield number, {"text": line.decode("utf-8", "replace")}
+    for line in read_lines(path):
+        if line.data.strip():
+            yield line.number, {"text": line.data.decode("utf-8", "replace")}
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -25,7 +25,9 @@ from zgcm.config.corpus import NearDuplicates
 from zgcm.corpus.minhash import band_names
 from zgcm.corpus.shingles import jaccard, shingles
 from zgcm.errors import ZgcmError
-from zgcm.records import Record, parse_record, read_lines, training_text
+from zgcm.lines import read_lines
+from zgcm.parse import Record, parse_object
+from zgcm.records import training_text
 
 HUBS = 32
 """Documents of a bucket that all its others are compared with. A bucket of up to 33 is compared in full; of a
@@ -162,9 +164,9 @@ def _records_at(path: Path, rows: list[int]) -> Iterator[Record]:
     """Records of a cleaned shard at ascending positions; the lines between them are not parsed."""
     wanted = iter(rows)
     row = next(wanted)
-    for number, line in enumerate(read_lines(path)):
-        if number == row:
-            yield parse_record(line, path, number + 1)
+    for line in read_lines(path):
+        if line.number == row + 1:
+            yield parse_object(line.data)
             if (row := next(wanted, -1)) < 0:
                 return
 
