@@ -64,8 +64,8 @@ class Lengths:
 
 @dataclass
 class Repeats:
-    """Share of repeated values in bounded memory: once the digests are too many, only those divisible by 2, 4, …
-    are kept. Equal values have equal digests, so the share stays unbiased."""
+    """Share of repeated values in bounded memory: of too many digests, only those divisible by 2, 4, … stay.
+    Equal values have equal digests, so the share stays unbiased."""
 
     seen: dict[int, int] = field(default_factory=dict)
     """Digest -> how often."""
