@@ -15,6 +15,7 @@ from zgcm.corpus.steps import (
     posttrain,
     pretrain_sources,
     reasoning,
+    sensitive,
     web,
 )
 from zgcm.errors import ZgcmError
@@ -34,7 +35,7 @@ PRETRAIN_FAMILIES: dict[Category, list[Step]] = {
     "pdf_ocr": pretrain_sources.PDF_OCR_STEPS,
     "general_text": pretrain_sources.GENERAL_TEXT_STEPS,
 }
-MODULES = (common, code, web, agentic, instruction, math, reasoning, pretrain_sources)
+MODULES = (common, sensitive, code, web, agentic, instruction, math, reasoning, pretrain_sources)
 
 
 def step_order(stage: GovernanceStage, category: Category, profile: str | None = None) -> list[Step]:

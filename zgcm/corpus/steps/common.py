@@ -2,27 +2,20 @@
 
 import hashlib
 import math
-import re
 from typing import Any
 
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import DROP, KEEP, Sample
-from zgcm.corpus.text import code_form, comparison_form, prose_form
+from zgcm.corpus.steps.sensitive import scan_sensitive_content
+from zgcm.corpus.text import code_form, comparison_form, is_settled, prose_form
 
 SETTINGS: dict[str, Any] = {
     "min_chars": 16,
     "max_chars": 2_000_000,
     "require_license": False,
-    "sensitive_terms": [],
     "quality_policies": {},
     "length_buckets": [2048, 8192, 32768, 65536],
 }
-
-_SECRET = re.compile(
-    r"(?:api[_-]?key|secret|password|access[_-]?token)\s*[:=]\s*['\"]?[A-Za-z0-9_\-/.]{12,}", re.IGNORECASE
-)
-_SECRET_WORDS = ("secret", "password", "apikey", "api_key", "api-key",
-                 "accesstoken", "access_token", "access-token")  # fmt: skip
 
 
 def normalize_schema_text(sample: Sample, settings: Settings) -> None:
@@ -30,7 +23,9 @@ def normalize_schema_text(sample: Sample, settings: Settings) -> None:
     for name in sample.text_fields:
         value = sample.data.get(name)
         if isinstance(value, str):
-            sample.data[name] = form(value)
+            sample.data[name] = normal = form(value)
+            if form is prose_form and "```" not in normal and is_settled(normal):
+                sample.normal_text = normal
 
 
 def validate_basic_integrity(sample: Sample, settings: Settings) -> None:
@@ -48,16 +43,6 @@ def validate_provenance(sample: Sample, settings: Settings) -> None:
         sample.review("missing_license", flag=True)
     if not sample.data.get("source"):
         sample.review("missing_source", flag=True)
-
-
-def scan_sensitive_content(sample: Sample, settings: Settings) -> None:
-    text = sample.text()
-    folded = text.casefold()
-    # The words are searched first: substring search runs at gigabytes a second, the pattern does not.
-    if any(word in folded for word in _SECRET_WORDS) and _SECRET.search(text):
-        sample.review("possible_secret", flag=True)
-    if any(term.casefold() in folded for term in settings["sensitive_terms"]):
-        sample.review("sensitive_term", flag=True)
 
 
 def apply_quality_policy(sample: Sample, settings: Settings) -> None:
@@ -92,7 +77,9 @@ def stamp_text_digest(sample: Sample, settings: Settings) -> None:
     """`data.text_sha256`, as the published exact deduplication leaves it. Duplicates themselves are found
     per mix, across shards and sources, by the fingerprints; a cleaner of one shard cannot see them."""
     if "text_sha256" not in sample.data:
-        digest = hashlib.sha256(comparison_form(sample.text()).encode("utf-8", "surrogatepass"))
+        text = sample.text()
+        compared = text.casefold() if text is sample.normal_text else comparison_form(text)
+        digest = hashlib.sha256(compared.encode("utf-8", "surrogatepass"))
         sample.data["text_sha256"] = digest.hexdigest()
 
 
