@@ -42,9 +42,9 @@ def test_one_sample_a_decision_linked_to_its_trace(tmp_path):
     assert [record["source_id"] for record in records] == ["t#0", "t#1", "t#2", "t#3"]
     assert [record["data"]["step"] for record in records] == [0, 1, 2, 3]
     assert [record["data"]["previous"] for record in records] == [None, "t#0", "t#1", "t#2"]
-    assert {(record["data"]["trace_id"], record["data"]["steps"], record["data"]["repo"]) for record in records} == {
-        ("t", 4, "r")
-    }
+    assert {
+        (record["data"]["trace_id"], record["data"]["steps"], record["data"]["repo"]) for record in records
+    } == {("t", 4, "r")}
     for step, record in enumerate(records):
         *state, action = record["data"]["messages"]
         assert action["role"] == "assistant" and "weight" not in action
@@ -77,8 +77,12 @@ def test_long_observations_lose_their_middle(tmp_path):
 
 
 def test_counts_add_up_over_several_traces(tmp_path):
-    rows = [{"id": "a", "messages": TRACE}, {"id": "b", "messages": TRACE[:4]}, {"id": "c", "messages": []},
-            {"id": "d", "text": "A trace that was rendered already, as one text.", "pre_rendered_agent_trace": True}]  # fmt: skip
+    rows = [
+        {"id": "a", "messages": TRACE},
+        {"id": "b", "messages": TRACE[:4]},
+        {"id": "c", "messages": []},
+        {"id": "d", "text": "A trace that was rendered as one text.", "pre_rendered_agent_trace": True},
+    ]
     summary, records = cleaned(tmp_path, rows, mdp={"window": 2})
     assert summary["in"] == 4 == summary["kept"] + summary["review"] + summary["dropped"]
     assert summary["written"] == len(records) == 4 + 1 + 1
@@ -89,4 +93,6 @@ def test_counts_add_up_over_several_traces(tmp_path):
 
 def test_only_agentic_sources_have_decisions():
     with pytest.raises(ZgcmError, match="category: agentic"):
-        recipe_with({"kind": "files", "files": ["x.jsonl"], "stage": "posttrain", "category": "math", "mdp": {}})
+        recipe_with(
+            {"kind": "files", "files": ["x.jsonl"], "stage": "posttrain", "category": "math", "mdp": {}}
+        )
