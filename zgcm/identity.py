@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.config.base import semantic
+from zgcm.config.corpus import Decontamination
+from zgcm.config.profiles import profile_identity
 from zgcm.config.recipe import Recipe
 from zgcm.config.stages import TrainStage
-from zgcm.io import canonical_json, read_json
+from zgcm.io import canonical_json, read_json, sha256_file
 
 # Raise a step's number when a change of code changes its results; everything after it becomes stale.
 VERSIONS = {
     "raw": 1,
     "clean": 2,
-    "fingerprint": 1,
+    "fingerprint": 2,
+    "minhash": 1,
+    "decontaminate": 1,
     "tokenizer": 1,
     "index": 1,
-    "mix": 1,
+    "mix": 2,
     "train": 1,
     "export": 1,
     "rl": 1,
@@ -95,8 +99,11 @@ Parents = list[tuple[str, str]]
 
 
 RAW_KEYS = frozenset(
-    {"kind", "content", "shards", "documents", "seed", "settings", "files", "repo", "revision", "subset"}
-)
+    {
+        "kind", "content", "shards", "documents", "seed", "settings", "files", "shards_per_file", "repo",
+        "revision", "subset",
+    }
+)  # fmt: skip
 """Of a source: what its raw text is. The other semantic keys say how it is cleaned or mixed."""
 MIX_KEYS = frozenset({"include"})
 
@@ -119,12 +126,30 @@ def _locked(path: str, _mtime_ns: int) -> str:
 
 def _clean(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     settings = semantic(recipe.sources[name])
+    if "profile" in settings:
+        settings["profile"] = profile_identity(settings["profile"])
     own = {key: value for key, value in settings.items() if key not in RAW_KEYS | MIX_KEYS}
     return {"name": name, **own}, [("raw", name)]
 
 
 def _fingerprint(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     return {}, [("clean", name)]
+
+
+def evaluation_set(section: Decontamination) -> str:
+    """Names a set of evaluation files and how they are compared, by content and file name."""
+    files = [[Path(name).name, _content(name, _modified(name))] for name in section.against]
+    return digest({"files": files, **semantic(section)})
+
+
+def _modified(path: str) -> int:
+    return Path(path).stat().st_mtime_ns if Path(path).exists() else 0
+
+
+@cache
+def _content(path: str, modified_ns: int) -> str:
+    """SHA-256 of a file; of a missing one nothing, since planning must not need it."""
+    return sha256_file(Path(path)) if modified_ns else ""
 
 
 def _tokenizer(recipe: Recipe, name: str) -> tuple[Any, Parents]:
@@ -149,6 +174,11 @@ def _mix(recipe: Recipe, name: str) -> tuple[Any, Parents]:
         parents += [("fingerprint", source), ("index", source)]
     # Of equal texts the one of the source listed first survives, so the order of the keys decides too.
     settings = {"name": name, **semantic(mix), "include": include, "source_order": list(mix.sources)}
+    if mix.near_duplicates is not None:
+        parents += [("minhash", source) for source in mix.sources]
+    if mix.decontaminate is not None:
+        parents += [("decontaminate", source) for source in mix.sources]
+        settings["evaluations"] = evaluation_set(mix.decontaminate)
     return settings, parents + [("mix", other) for other in mix.exclude]
 
 
@@ -177,6 +207,8 @@ _SETTINGS = {
     "raw": _raw,
     "clean": _clean,
     "fingerprint": _fingerprint,
+    "minhash": _fingerprint,
+    "decontaminate": _fingerprint,
     "tokenizer": _tokenizer,
     "index": _index,
     "mix": _mix,

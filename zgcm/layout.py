@@ -6,6 +6,7 @@ from pathlib import Path
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
+from zgcm.lines import WHOLE, Part
 
 
 def shard_name(index: int) -> str:
@@ -34,6 +35,14 @@ class Layout:
 
     def fingerprints(self, source: str, shard: str) -> Path:
         return self.root / "corpus" / source / f"{shard}.fingerprints"
+
+    def minhash(self, source: str, shard: str, scheme: str) -> Path:
+        """Band hashes; `scheme` is bands x rows x ngram (14x8x5)."""
+        return self.root / "corpus" / source / f"{shard}.{scheme}.minhash"
+
+    def contamination(self, source: str, shard: str, evaluations: str) -> Path:
+        """Rows that share a run of words with one of a set of evaluation files (see `evaluation_set`)."""
+        return self.root / "corpus" / source / f"{shard}.{evaluations}.contamination"
 
     # --- tokens -------------------------------------------------------------------------------------
     @property
@@ -118,9 +127,10 @@ def shard_count(recipe: Recipe, source: str) -> int:
     if section.kind == "demo":
         return section.shards
     if section.kind == "files" and section.files:
-        return len(section.files)
+        return len(section.files) * section.shards_per_file
     assert section.lock is not None
-    return len(read_lock(Path(section.lock), source)["files"])
+    files = len(read_lock(Path(section.lock), source)["files"])
+    return files * section.shards_per_file if section.kind == "files" else files
 
 
 def read_lock(path: Path, source: str) -> dict:
@@ -138,15 +148,40 @@ def raw_input(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
     """The raw file that cleaning a shard reads."""
     section = recipe.sources[source]
     if section.kind == "demo":
-        return layout.raw(source, f"{shard}.jsonl.zst")
+        return layout.raw(source, f"{shard}.{section.format}")
     if section.kind == "files":
         files = section.files or [
             item["path"] for item in read_lock(Path(str(section.lock)), source)["files"]
         ]
-        return Path(files[int(shard)])
+        return Path(files[int(shard) // section.shards_per_file])
     name = read_lock(Path(section.lock), source)["files"][int(shard)]["path"]
     return layout.raw(source, shard + "".join(Path(name).suffixes[-2:]))
 
 
+def raw_part(recipe: Recipe, source: str, shard: str) -> Part:
+    """Which part of its raw file a shard is."""
+    section = recipe.sources[source]
+    if section.kind != "files":
+        return WHOLE
+    return Part(int(shard) % section.shards_per_file, section.shards_per_file)
+
+
 def mix_shards(recipe: Recipe, mix: str) -> list[str]:
     return [shard_name(index) for index in range(recipe.mixes[mix].shards)]
+
+
+def used_shards(recipe: Recipe, mix: str) -> list[tuple[str, str]]:
+    """(source, shard) of everything a mix draws from; sources of weight 0 take no part."""
+    return [
+        (source, shard)
+        for source, weight in recipe.mixes[mix].sources.items()
+        if weight > 0
+        for shard in source_shards(recipe, source)
+    ]
+
+
+def compared_shards(recipe: Recipe, mix: str) -> list[tuple[str, str]]:
+    """(source, shard) of everything that near-duplicates of a mix are sought in: its own, then those of the
+    mixes that it excludes."""
+    mixes = [mix, *recipe.mixes[mix].exclude]
+    return list(dict.fromkeys(place for name in mixes for place in used_shards(recipe, name)))

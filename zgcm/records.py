@@ -11,7 +11,6 @@ import contextlib
 import gzip
 import hashlib
 import json
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -19,17 +18,15 @@ from typing import Any, BinaryIO, cast
 import orjson
 import zstandard
 
+from zgcm.badlines import BadLine, bad_line
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open
-
-Record = dict[str, Any]
+from zgcm.lines import MAX_LINE_BYTES, WHOLE, Line, Part, read_lines
+from zgcm.parse import Record, Refused, parse_checked, parse_object
+from zgcm.rows import read_rows
 
 FORMATS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
-CHUNK_BYTES = 1 << 16
-"""Compressed bytes decompressed at a time: bounds memory whatever the file's compression ratio."""
 ZSTD_LEVEL = 3
-PARQUET_ROWS = 1024
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_records(path: Path) -> Iterator[Record]:
@@ -39,9 +36,15 @@ def read_records(path: Path) -> Iterator[Record]:
 
 def read_numbered(path: Path) -> Iterator[tuple[int, Record]]:
     """Like `read_records`, each with the number of its line (or parquet row), counted from 1."""
-    if record_format(path) == ".parquet":
-        return _parquet_rows(path)
-    return _json_lines(path)
+    return _read(path, WHOLE, parse_object, _raise)
+
+
+def read_checked(path: Path, part: Part, on_bad: Callable[[BadLine], None]) -> Iterator[Record]:
+    """The records of a file of others, or of a part of it; each line that is none goes to `on_bad`.
+
+    Damage of the file itself (a truncated archive, an unreadable parquet file) raises ZgcmError.
+    """
+    return (record for _, record in _read(path, part, parse_checked, on_bad))
 
 
 def record_format(path: Path) -> str:
@@ -53,34 +56,6 @@ def record_format(path: Path) -> str:
         "Not a file of records", where=str(path), found=f"the ending {path.suffix!r}",
         expected=", ".join(FORMATS), hint="convert or rename the file",
     )  # fmt: skip
-
-
-def read_lines(path: Path) -> Iterator[bytes]:
-    """Lines of a plain, gzip or zstd file without their `\\n`. Raises ZgcmError for a damaged file."""
-    pieces: list[bytes] = []
-    for chunk in _chunks(path):
-        first, *others = chunk.split(b"\n")
-        pieces.append(first)
-        if others:
-            yield b"".join(pieces)
-            yield from others[:-1]
-            pieces = [others[-1]]
-    if last := b"".join(pieces):
-        yield last
-
-
-def parse_record(line: bytes, path: Path, number: int) -> Record:
-    """One line as an object. Raises ZgcmError with the column (in characters, from 1)."""
-    try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise _not_json(line, path, number, error) from error
-    if not isinstance(value, dict):
-        raise ZgcmError(
-            "A record is a JSON object", where=f"{path}:{number}:1", found=_JSON_TYPES[type(value)],
-            hint="write one object a line, for instance {\"id\": \"1\", \"text\": \"...\"}",
-        )  # fmt: skip
-    return value
 
 
 @contextlib.contextmanager
@@ -136,118 +111,38 @@ def _python_json(value: Any) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-_JSON_TYPES = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "a boolean",
-               type(None): "null"}  # fmt: skip
+def _read(
+    path: Path, part: Part, parse: Callable[[bytes], Record], on_bad: Callable[[BadLine], None]
+) -> Iterator[tuple[int, Record]]:
+    if record_format(path) == ".parquet":
+        return read_rows(path, part, on_bad)
+    return _json_lines(path, part, parse, on_bad)
 
 
-def _json_lines(path: Path) -> Iterator[tuple[int, Record]]:
-    for number, line in enumerate(read_lines(path), 1):
-        if number == 1:
-            line = line.removeprefix(BYTE_ORDER_MARK)
-        if line.strip():
-            yield number, parse_record(line, path, number)
+def _json_lines(
+    path: Path, part: Part, parse: Callable[[bytes], Record], on_bad: Callable[[BadLine], None]
+) -> Iterator[tuple[int, Record]]:
+    for line in read_lines(path, part):
+        if line.size > MAX_LINE_BYTES:
+            on_bad(bad_line(path, part, line, _too_long(line)))
+            continue
+        if not line.data.strip():
+            continue
+        try:
+            record = parse(line.data)
+        except Refused as refused:
+            on_bad(bad_line(path, part, line, refused))
+            continue
+        yield line.number, record
 
 
-def _not_json(line: bytes, path: Path, number: int, error: orjson.JSONDecodeError) -> ZgcmError:
-    try:
-        line.decode()
-    except UnicodeDecodeError as broken:
-        column = len(line[: broken.start].decode()) + 1
-        return ZgcmError(
-            "Not valid UTF-8", where=f"{path}:{number}:{column}", found=f"byte 0x{line[broken.start]:02x}",
-            hint="convert the file to UTF-8, for instance with iconv",
-        )  # fmt: skip
-    return ZgcmError(
-        "Not valid JSON", where=f"{path}:{number}:{error.colno}", found=str(error.msg),
-        expected="one JSON object a line", hint="correct or remove that line",
-    )  # fmt: skip
+def _too_long(line: Line) -> Refused:
+    return Refused("line_too_long", "A line is too long", found=f"{line.size:,} bytes",
+                   expected=f"at most {MAX_LINE_BYTES:,}", hint="write one JSON object a line")  # fmt: skip
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
-    try:
-        stream = path.open("rb")
-    except FileNotFoundError as error:
-        raise ZgcmError("A file of records is missing", where=str(path), hint="check the path") from error
-    except IsADirectoryError as error:
-        raise ZgcmError(
-            "Expected a file, found a directory", where=str(path), hint="name the files"
-        ) from error
-    with stream:
-        if path.name.endswith(".gz"):
-            yield from _gzip_chunks(path, stream)
-        elif path.name.endswith(".zst"):
-            yield from _zstd_chunks(path, stream)
-        else:
-            while chunk := stream.read(CHUNK_BYTES):
-                yield chunk
-
-
-def _gzip_chunks(path: Path, stream: BinaryIO) -> Iterator[bytes]:
-    try:
-        with gzip.GzipFile(fileobj=stream) as unpacked:
-            while chunk := unpacked.read(CHUNK_BYTES):
-                yield chunk
-    except EOFError as error:
-        raise _truncated(path, "gzip") from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise _damaged(path, "gzip", error) from error
-
-
-def _zstd_chunks(path: Path, stream: BinaryIO) -> Iterator[bytes]:
-    """Frame by frame: zstandard's own reader ends silently at a truncated frame, this does not."""
-    context = zstandard.ZstdDecompressor()
-    frame = context.decompressobj()
-    fed = False
-    try:
-        while chunk := stream.read(CHUNK_BYTES):
-            while chunk:
-                yield frame.decompress(chunk)
-                chunk, fed = frame.unused_data, True
-                if frame.eof:
-                    frame, fed = context.decompressobj(), False
-    except zstandard.ZstdError as error:
-        raise _damaged(path, "zstd", error) from error
-    if fed:
-        raise _truncated(path, "zstd")
-
-
-def _truncated(path: Path, kind: str) -> ZgcmError:
-    return ZgcmError(
-        f"The {kind} file ends in the middle of its data", where=str(path),
-        found=f"{path.stat().st_size:,} bytes, truncated", hint="copy or download it again",
-    )  # fmt: skip
-
-
-def _damaged(path: Path, kind: str, error: Exception) -> ZgcmError:
-    return ZgcmError(
-        f"Not a valid {kind} file", where=str(path), found=str(error), hint="copy or download it again"
-    )
-
-
-def _parquet_rows(path: Path) -> Iterator[tuple[int, Record]]:
-    import pyarrow
-    import pyarrow.parquet
-
-    if not path.exists():
-        raise ZgcmError("A file of records is missing", where=str(path), hint="check the path")
-    number = 0
-    try:
-        with pyarrow.parquet.ParquetFile(path) as table:
-            for batch in table.iter_batches(batch_size=PARQUET_ROWS):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, _plain_json(row)
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise ZgcmError(
-            "Not a readable parquet file", where=f"{path}:{number + 1}", found=str(error).splitlines()[0],
-            hint="copy or download it again",
-        )  from error  # fmt: skip
-
-
-def _plain_json(row: Record) -> Record:
-    """Times, decimals and bytes as strings, NaN as null: the same record as if it had been read from JSON, so
-    its digest can be checked after it was written."""
-    return orjson.loads(orjson.dumps(row, default=str))
+def _raise(bad: BadLine) -> None:
+    raise bad.error()
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
-"""Sources, their cleaning, and the mixes made of them. The fact sheet's section 1 is the source."""
+"""Sources, their cleaning, and the mixes made of them. Names and defaults are the published ones."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from zgcm.config.base import Section, execution
 
@@ -10,6 +10,35 @@ Category = Literal["code", "web", "agentic", "instruction", "math", "reasoning",
 GovernanceStage = Literal["pretrain", "midtrain", "posttrain"]
 Decision = Literal["keep", "review", "drop"]
 Policy = Literal["keep", "review", "redact", "drop"]
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+STAGES: tuple[GovernanceStage, ...] = get_args(GovernanceStage)
+
+
+class QualityPolicy(Section):
+    """What scores that come with the records decide."""
+
+    score_field: str = "quality_score"
+    """Field of a record that holds its score: a number, or text that is one."""
+    keep_min: float | None = None
+    """Lower scores are marked for review; absent: none."""
+    review_min: float | None = None
+    """Lower scores are dropped; absent: none."""
+    hard_error_field: str | None = None
+    """Field that holds an error score."""
+    hard_error_max: float | None = None
+    """Higher error scores are dropped; absent: none."""
+    require_score: bool = False
+    """Records without a score are marked for review."""
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "QualityPolicy":
+        if (self.hard_error_field is None) != (self.hard_error_max is None):
+            raise ValueError("`hard_error_field` and `hard_error_max` go together")
+        if self.keep_min is not None and self.review_min is not None and self.review_min > self.keep_min:
+            raise ValueError(
+                f"`review_min` {self.review_min} is above `keep_min` {self.keep_min}; none is for review"
+            )
+        return self
 
 
 class Cleaning(Section):
@@ -29,8 +58,25 @@ class Cleaning(Section):
     """The same for personal data: mail and IP addresses, phone, identity-card and bank-card numbers."""
     length_buckets: list[PositiveInt] = [2048, 8192, 32768, 65536]
     """Upper bounds, in estimated tokens, of the length labels written into records."""
+    quality_policies: dict[str, QualityPolicy] = {}
+    """Name -> policy. A record takes the one of its source_key, source or dataset name, else of its category,
+    else `default`."""
+    near_dedup: bool = False
+    """Mixes also leave out this source's SimHash duplicates, as the published configuration has it."""
+    near_dedup_threshold: NonNegativeInt = 3
+    """Largest Hamming distance of two 64-bit SimHashes that counts as a duplicate."""
+    near_dedup_bands: PositiveInt = 4
+    """Equal slices of the SimHash, one of which must agree; more than the threshold, a divisor of 64."""
+    near_dedup_ngram: PositiveInt = 5
+    """Words in a SimHash feature."""
     settings: dict[str, Any] = {}
     """Further settings of category steps and dataset profiles, by their published names."""
+
+    @model_validator(mode="after")
+    def _simhash_bands(self) -> "Cleaning":
+        if 64 % self.near_dedup_bands or self.near_dedup_threshold >= self.near_dedup_bands:
+            raise ValueError("`near_dedup_bands` must divide 64 and be larger than `near_dedup_threshold`")
+        return self
 
 
 class Decisions(Section):
@@ -47,6 +93,9 @@ class _Source(Section):
     """Which governance pipeline cleans it."""
     category: Category
     """Which category steps clean it."""
+    profile: str | None = None
+    """Steps of one dataset that come first: a registered name, or a file (./mine.py) or module of yours. Its
+    content is identity (docs/profiles.md)."""
     dataset: str | None = None
     """Dataset name written into every record; the source's name when absent."""
     id_field: str = "id"
@@ -59,6 +108,8 @@ class _Source(Section):
     """Fields given to every record that lacks them (for instance source, license)."""
     include: list[Decision] = ["keep"]
     """Which decisions may enter a mix; add "review" deliberately."""
+    max_bad_fraction: float = execution(0.001, ge=0, le=1)
+    """Lines that are no record are filed away; a shard with a larger part of them fails."""
     cleaning: Cleaning = Cleaning()
     """Settings of the cleaning steps."""
     mdp: Decisions | None = None
@@ -72,9 +123,10 @@ class _Source(Section):
 
 
 DEMO_KEYS = {
-    "max_digit": ("arithmetic", "conversations"),
-    "easy_share": ("conversations",),
+    "max_digit": ("arithmetic", "conversations", "traces"),
+    "estimate_share": ("conversations",),
     "document_chars": ("code", "prose"),
+    "planted": ("prose",),
 }
 """Which demo contents a key is for."""
 
@@ -84,8 +136,8 @@ class DemoSource(_Source):
 
     kind: Literal["demo"]
     """Built on the spot."""
-    content: Literal["code", "prose", "arithmetic", "conversations"]
-    """Python sources, documentation prose, worked additions, or conversations about them."""
+    content: Literal["code", "prose", "arithmetic", "conversations", "traces"]
+    """Python sources, documentation prose, worked additions, conversations about them, or tool use."""
     shards: PositiveInt = 1
     """Number of raw files to build."""
     documents: PositiveInt
@@ -93,16 +145,21 @@ class DemoSource(_Source):
     seed: NonNegativeInt = 0
     """Of the generator."""
     max_digit: int = Field(default=7, ge=1, le=9)
-    """Largest digit of the summands (arithmetic, conversations). Digits 0 to 7: 64 digit sums to learn."""
-    easy_share: float = Field(default=0.5, ge=0, le=1)
-    """Part of the answers that say `easy` instead of showing their working (conversations)."""
+    """Largest digit of the summands (all but code and prose). Digits 0 to 7: 64 digit sums to learn."""
+    estimate_share: float = Field(default=0.5, ge=0, le=1)
+    """Part of the answers that are rounded to tens instead of worked out (conversations)."""
     document_chars: PositiveInt | None = None
     """Longer texts are split (code: 6,000 when absent, prose: 4,000)."""
+
+    format: Literal["jsonl", "jsonl.gz", "jsonl.zst", "parquet"] = "jsonl.zst"
+    """Of the raw files."""
+    planted: NonNegativeInt = 0
+    """So many documents more: near-copies and quoted evaluation items, which a mix must find (prose)."""
 
     @model_validator(mode="after")
     def _keys_of_the_content(self) -> "DemoSource":
         for key, contents in DEMO_KEYS.items():
-            if key in self.model_fields_set and self.content not in contents:
+            if self.content not in contents and getattr(self, key) != type(self).model_fields[key].default:
                 raise ValueError(f"`{key}` is a key of {' and '.join(contents)}, not of {self.content}")
         return self
 
@@ -116,6 +173,9 @@ class FileSource(_Source):
     """Paths, one shard each, in this order; they are identity. Or give `lock`: then content is, paths not."""
     lock: str | None = execution(None)
     """Written by `zgcm sources lock`: files with sizes and digests. Its content is identity, its path not."""
+    shards_per_file: PositiveInt = 1
+    """Read each file as so many shards, split on the fly: plain files and parquet by ranges, compressed ones
+    by taking every n-th line."""
 
     @model_validator(mode="after")
     def _one_list(self) -> "FileSource":
@@ -144,6 +204,45 @@ class HubSource(_Source):
 Source = Annotated[DemoSource | FileSource | HubSource, Field(discriminator="kind")]
 
 
+class NearDuplicates(Section):
+    """MinHash: how much two texts of a mix may share. `{}` takes every default."""
+
+    threshold: float = Field(default=0.8, gt=0, le=1)
+    """Exact Jaccard similarity of the shingle sets from which on two texts are near-duplicates."""
+    bands: int = Field(default=14, ge=1, le=64)
+    """Two texts of similarity s are compared with probability 1 - (1 - s^rows)^bands."""
+    rows: int = Field(default=8, ge=1, le=64)
+    """MinHash values in a band."""
+    ngram: PositiveInt = 5
+    """Words in a shingle; a character is a word in Chinese, Japanese, Thai and the like."""
+
+    @property
+    def scheme(self) -> str:
+        """Names the files of band hashes, which the threshold does not change."""
+        return f"{self.bands}x{self.rows}x{self.ngram}"
+
+
+class Decontamination(Section):
+    """Which evaluation files a mix must not share a run of words with."""
+
+    against: list[str] = execution([])
+    """Evaluation files: .jsonl (.gz, .zst), .parquet, or text with one item a line. Name and content are
+    identity, the directory is not."""
+    fields: list[str] = []
+    """Fields of an item to look for; absent: every string in it."""
+    ngram: PositiveInt = 13
+    """Words in a run."""
+    shortest: PositiveInt = 8
+    """Evaluation texts of fewer words than `ngram` are sought whole, down to this many; documents of fewer
+    words are searched for runs of this many."""
+
+    @model_validator(mode="after")
+    def _some_file(self) -> "Decontamination":
+        if not self.against:
+            raise ValueError("`against` must name at least one evaluation file")
+        return self
+
+
 class Mix(Section):
     """Documents of some sources, deduplicated, sampled to a quota, ordered, and written as shards."""
 
@@ -161,12 +260,19 @@ class Mix(Section):
     """Of sampling and shuffling."""
     exclude: list[str] = []
     """Earlier mixes whose documents must not occur again."""
+    near_duplicates: NearDuplicates | None = None
+    """Leave out near-duplicates, also of the excluded mixes; absent: exact duplicates only."""
+    decontaminate: Decontamination | None = None
+    """Leave out documents that share a run of words with an evaluation file; absent: none."""
     max_epochs: PositiveInt = 1
     """How often a small source may be repeated to meet the quota."""
     min_document_tokens: NonNegativeInt = 0
     """Shorter documents stay out."""
     max_document_tokens: PositiveInt | None = None
     """Longer documents stay out; absent: no limit."""
+    length_shares: dict[PositiveInt, PositiveFloat] = {}
+    """Greatest length in tokens -> share of each source's quota for documents up to it (and longer than the
+    bound before), as in {16384: 0.7, 65536: 0.3}; longer ones stay out. Absent: lengths as they come."""
     sequence_length: PositiveInt | None = None
     """Packed mixes: length of a packed sequence."""
     assumed: bool = execution(False)
@@ -175,7 +281,9 @@ class Mix(Section):
     """Of deduplication and sampling."""
 
     @model_validator(mode="after")
-    def _packed_length(self) -> "Mix":
+    def _keys_fit(self) -> "Mix":
         if (self.kind == "packed") != (self.sequence_length is not None):
             raise ValueError("`sequence_length` belongs to packed mixes, and they need it")
+        if self.length_shares and (self.tokens is None or self.order == "listed"):
+            raise ValueError("`length_shares` divide a quota: they need `tokens`, and no `order: listed`")
         return self

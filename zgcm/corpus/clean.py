@@ -10,12 +10,14 @@ from zgcm.corpus.decisions import split_trace
 from zgcm.corpus.order import cleaning_settings, step_order
 from zgcm.corpus.pipeline import run_steps
 from zgcm.corpus.raw import find_raw, require_shard
+from zgcm.corpus.rejects import Rejects
 from zgcm.corpus.sample import DROP, REVIEW
 from zgcm.corpus.steps.sensitive import count_findings
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file, write_json
-from zgcm.layout import Layout
-from zgcm.records import Record, open_records, read_records
+from zgcm.layout import Layout, raw_part
+from zgcm.lines import part_bytes
+from zgcm.records import Record, open_records, read_checked
 
 REJECTED_CHARS = 2000
 """Longer strings of dropped records are cut: the file is for looking at, the digest is of the whole."""
@@ -24,13 +26,14 @@ REJECTED_CHARS = 2000
 def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict[str, Any]:
     """Clean a shard and return its summary. Streams: memory holds one record.
 
-    Raises ZgcmError for a shard that is missing, unreadable, or without records or any text; then none of
-    the three files is left under its name.
+    Lines that are no record are filed among the rejected ones. Raises ZgcmError for a shard that is missing,
+    damaged, without records or any text, or with more bad lines than the source allows; then none of the
+    three files is left under its name.
     """
     section = require_shard(recipe, source, shard)
-    raw = find_raw(recipe, layout, source, shard)
-    steps = step_order(section.stage, section.category)
-    settings = cleaning_settings(section.cleaning, f"sources.{source}")
+    raw, part = find_raw(recipe, layout, source, shard), raw_part(recipe, source, shard)
+    steps = step_order(section.stage, section.category, section.profile)
+    settings = cleaning_settings(section.cleaning, f"sources.{source}", steps, section.profile)
     counters: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     found: Counter[str] = Counter()
@@ -38,7 +41,9 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
     fields: list[str] = []
     cleaned, rejected = layout.cleaned(source, shard), layout.rejected(source, shard)
     with open_records(cleaned) as write, open_records(rejected) as reject:
-        for sample in run_steps(adapt(read_records(raw), section, source, shard), steps, settings, counters):
+        rejects = Rejects(reject)
+        samples = adapt(read_checked(raw, part, rejects), section, source, shard)
+        for sample in run_steps(samples, steps, settings, counters):
             reasons.update(sample.reasons)
             count_findings(sample.metrics, found)
             texts += bool(sample.text())
@@ -50,10 +55,13 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
                 written += 1
                 characters += len(item.text())
                 write(item.record())
+        lines = counters["input"] + rejects.count
+        rejects.check(lines, section.max_bad_fraction, f"sources.{source}.max_bad_fraction")
         if not counters["input"]:
             raise ZgcmError(
                 f"Shard {shard} of source {source} holds no records", where=str(raw),
-                expected="at least one JSON object", hint="leave the file out of the source",
+                expected="at least one JSON object",
+                hint="leave the file out of the source" if part.of == 1 else "lower its shards_per_file",
             )  # fmt: skip
         if not texts:  # not a matter of quality: the text lies in a field that nobody named
             raise ZgcmError(
@@ -69,16 +77,18 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
         "stage": section.stage,
         "category": section.category,
         "pipeline": [step.__name__ for step in steps],
-        "in": counters["input"],
+        "in": lines,
         "kept": counters["output.keep"],
         "review": counters["output.review"],
         "dropped": counters["output.drop"],
+        "rejected": rejects.count,
         "written": written,
         "reasons": dict(reasons),
         "found": dict(found),
+        "rejected_reasons": dict(rejects.reasons),
         "counters": dict(counters),
         "characters": characters,
-        "bytes_in": raw.stat().st_size,
+        "bytes_in": part_bytes(raw, part),
         "bytes_out": cleaned.stat().st_size,
         "output_sha256": sha256_file(cleaned),
         "rejected_sha256": sha256_file(rejected),
@@ -120,12 +130,12 @@ def summary_line(summary: dict[str, Any]) -> str:
     counts = f"{summary['in']:,} records in, {summary['kept']:,} kept"
     others = [
         f"{summary[name]:,} {label}"
-        for name, label in ((REVIEW, "for review"), ("dropped", "dropped"))
+        for name, label in ((REVIEW, "for review"), ("dropped", "dropped"), ("rejected", "not readable"))
         if summary[name]
     ]
     if summary["written"] != summary["kept"] + summary[REVIEW]:  # traces, split into decisions
         others.append(f"{summary['written']:,} samples written")
-    common = _most_common(Counter(summary["reasons"]))
+    common = _most_common(Counter(summary["reasons"]) + Counter(summary["rejected_reasons"]))
     why = f" ({common})" if common else ""
     return f"{summary['source']} {summary['shard']}: {', '.join([counts, *others])}{why}"
 

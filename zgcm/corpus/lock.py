@@ -12,7 +12,7 @@ from zgcm.config.corpus import FileSource, HubSource
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file, write_json
-from zgcm.layout import read_lock
+from zgcm.layout import read_lock, shard_count
 from zgcm.records import FORMATS, record_format
 
 Lock = dict[str, Any]
@@ -168,7 +168,7 @@ def _extent(recipe: Recipe, name: str, section: Any) -> tuple[int | str, int | s
         lock = read_lock(path, name)
         size = sum(file["bytes"] or 0 for file in lock["files"])
         note = " (assumed)" if lock.get("assumed") else ""
-        return len(lock["files"]), size or "-", f"{path}{note}"
+        return shard_count(recipe, name), size or "-", f"{path}{note}"
     if isinstance(section, FileSource):
-        return len(section.files), "-", "files in the recipe"
+        return shard_count(recipe, name), "-", "files in the recipe"
     return section.shards, "-", f"generated: {section.content}"

@@ -6,8 +6,9 @@ from zgcm.config.corpus import DemoSource, FileSource, HubSource
 from zgcm.config.recipe import Recipe
 from zgcm.corpus.lock import check_file, locked_file
 from zgcm.errors import ZgcmError
-from zgcm.layout import Layout, raw_input, read_lock, source_shards
+from zgcm.layout import Layout, raw_input, read_lock, shard_name, source_shards
 from zgcm.records import write_records
+from zgcm.rows import write_rows
 
 
 def make_raw(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
@@ -25,7 +26,8 @@ def make_raw(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
     from zgcm.corpus.demo import build_shard
 
     path = raw_input(recipe, layout, source, shard)
-    write_records(path, build_shard(section, source, int(shard)))
+    write = write_rows if section.format == "parquet" else write_records
+    write(path, build_shard(section, source, int(shard)))
     return path
 
 
@@ -36,7 +38,8 @@ def find_raw(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
     path = raw_input(recipe, layout, source, shard)
     if isinstance(section, FileSource) and section.lock is not None:
         lock_file = Path(section.lock)
-        check_file(path, locked_file(read_lock(lock_file, source), source, shard, lock_file))
+        file = shard_name(int(shard) // section.shards_per_file)
+        check_file(path, locked_file(read_lock(lock_file, source), source, file, lock_file))
     if not path.exists():
         hint = (
             f"correct sources.{source}.files"

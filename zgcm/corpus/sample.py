@@ -1,4 +1,4 @@
-"""One record on its way through the cleaning steps (fact sheet 1.1)."""
+"""One record on its way through the cleaning steps."""
 
 from dataclasses import dataclass, field
 from typing import Any

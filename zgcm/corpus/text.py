@@ -17,7 +17,7 @@ _FENCED = re.compile("^(```.*?^```[\t ]*$)", re.MULTILINE | re.DOTALL)
 
 
 def normal_form(text: str) -> str:
-    """The published normal form (fact sheet 1.5): LF line ends, NFKC, no control characters, runs of blanks
+    """The published normal form: LF line ends, NFKC, no control characters, runs of blanks
     as one space, stripped lines, at most one empty line in a row, stripped as a whole."""
     return _few_empty_lines(_strip_lines(_plain(text))).strip()
 

@@ -1,6 +1,7 @@
-"""Steps that every record passes: text form, integrity, provenance, secrets, quality, length (1.5, 1.8)."""
+"""Steps that every record passes: text form, integrity, provenance, secrets, quality, length."""
 
 import hashlib
+import math
 from typing import Any
 
 from zgcm.corpus.pipeline import Settings, Step
@@ -45,27 +46,31 @@ def validate_provenance(sample: Sample, settings: Settings) -> None:
 
 
 def apply_quality_policy(sample: Sample, settings: Settings) -> None:
-    policies = settings["quality_policies"]
-    if not policies:
+    """Judge a record by scores that came with it, by the rules of zgcm.config.corpus.QualityPolicy."""
+    policy = _policy(sample, settings["quality_policies"])
+    if policy is None:
         return
-    key = sample.first("source_key", "source") or sample.dataset or sample.category
-    policy = policies.get(key) or policies.get(sample.category) or policies.get("default") or {}
-    score = number(sample.data.get(policy.get("score_field", "quality_score")))
+    score = number(sample.data.get(policy["score_field"]))
     if score is not None:
         sample.metrics["quality_score"] = score
-        if (minimum := policy.get("review_min")) is not None and score < minimum:
+        if (minimum := policy["review_min"]) is not None and score < minimum:
             sample.drop("quality_score_below_drop_threshold")
-        elif (minimum := policy.get("keep_min")) is not None and score < minimum:
+        elif (minimum := policy["keep_min"]) is not None and score < minimum:
             sample.review("quality_score_below_keep_threshold")
-    elif policy.get("require_score", False):
+    elif policy["require_score"]:
         sample.review("missing_quality_score", flag=True)
 
-    field, limit = policy.get("hard_error_field"), policy.get("hard_error_max")
-    error = number(sample.data.get(field)) if field is not None else None
-    if error is not None and limit is not None:
+    error = number(sample.data.get(policy["hard_error_field"]))
+    if error is not None:
         sample.metrics["hard_error_score"] = error
-        if error > limit:
+        if error > policy["hard_error_max"]:
             sample.drop("hard_error_score_exceeded")
+
+
+def _policy(sample: Sample, policies: dict[str, Any]) -> dict[str, Any] | None:
+    """The policy of the record's source_key, source or dataset, else of its category, else the default."""
+    own = str(sample.first("source_key", "source") or sample.dataset)
+    return next((policies[key] for key in (own, sample.category, "default") if key in policies), None)
 
 
 def stamp_text_digest(sample: Sample, settings: Settings) -> None:
@@ -106,13 +111,14 @@ def metadata(sample: Sample) -> dict[str, Any]:
 
 
 def number(value: Any) -> float | None:
-    """A number, or a string that is one; anything else, booleans too, is None."""
+    """A finite number, or a string that is one; anything else, booleans too, is None."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        return float(value)
-    except ValueError:
+        known = float(value)
+    except (ValueError, OverflowError):
         return None
+    return known if math.isfinite(known) else None
 
 
 PREFIX: list[Step] = [
