@@ -158,5 +158,16 @@ def raw_part(recipe: Recipe, source: str, shard: str) -> Part:
     return Part(int(shard) % section.shards_per_file, section.shards_per_file)
 
 
+def cleaned_shard(layout: Layout, source: str, shard: str) -> Path:
+    """The cleaned shard. Raises ZgcmError, naming the verb that makes it, when it is not there."""
+    path = layout.cleaned(source, shard)
+    if not path.exists():
+        raise ZgcmError(
+            f"Shard {shard} of source {source} was not cleaned yet", where=str(path),
+            hint=f"make it with: zgcm clean {source} {shard}",
+        )  # fmt: skip
+    return path
+
+
 def mix_shards(recipe: Recipe, mix: str) -> list[str]:
     return [shard_name(index) for index in range(recipe.mixes[mix].shards)]

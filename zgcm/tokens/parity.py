@@ -15,7 +15,6 @@ import numpy as np
 from zgcm.errors import ZgcmError
 from zgcm.tokens.chat import Piece
 from zgcm.tokens.encode import Encoder, encode, without_added_tokens
-from zgcm.tokens.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
     import tokenizers
@@ -83,7 +82,8 @@ def start_parity(encoder: Encoder) -> Parity:
     from tokenizers import Tokenizer
 
     plain = Tokenizer.from_str(json.dumps(without_added_tokens(encoder.directory)))
-    parity = Parity(encoder, load_tokenizer(encoder.directory), plain)
+    whole = Tokenizer.from_file(str(encoder.directory / "tokenizer.json"))
+    parity = Parity(encoder, whole, plain)
     for number, probe in enumerate(PROBES):
         parity.compare([probe], encode(encoder, [[probe]]).tokens, f"probe {number}")
     parity.documents = parity.characters = 0

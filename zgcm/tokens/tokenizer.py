@@ -16,7 +16,7 @@ from zgcm.config.model import ImportedTokenizer, TrainedTokenizer
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open, read_json, sha256_file, write_json, write_text
-from zgcm.layout import Layout, source_shards
+from zgcm.layout import Layout, cleaned_shard, source_shards
 from zgcm.records import read_records
 from zgcm.rundir.manifest import NAME as MANIFEST
 from zgcm.rundir.manifest import is_complete, verify_manifest, write_manifest
@@ -61,7 +61,7 @@ def training_texts(recipe: Recipe, layout: Layout, source: str, section: Trained
     """Text of a source's kept records in shard order, until `max_bytes_per_source` have been read."""
     left = section.max_bytes_per_source
     for shard in source_shards(recipe, source):
-        for record in read_records(layout.cleaned(source, shard)):
+        for record in read_records(cleaned_shard(layout, source, shard)):
             if record["decision"] != "keep":
                 continue
             text = plain_text(record)
@@ -151,6 +151,27 @@ def tokenizer_facts(directory: Path) -> dict[str, Any]:
     if not is_complete(directory):
         raise ZgcmError("There is no tokenizer", where=str(directory), hint="make it with: zgcm tokenizer")
     return verify_manifest(directory)
+
+
+def published_facts(directory: Path) -> dict[str, Any]:
+    """The same of a directory as published, which has no manifest: its vocabulary ends with its largest id.
+    Raises ZgcmError when it is no tokenizer directory."""
+    for name in FILES[:2]:
+        if not (directory / name).is_file():
+            raise ZgcmError(
+                "Not a tokenizer directory", where=str(directory), found=f"no {name}",
+                expected=", ".join(FILES[:2]), hint="name a directory that `zgcm tokenizer` made, or a published one",
+            )  # fmt: skip
+    tokenizer = json.loads((directory / "tokenizer.json").read_bytes())
+    ids = [*tokenizer["model"]["vocab"].values(), *(token["id"] for token in tokenizer["added_tokens"])]
+    end = _token_name(read_json(directory / "tokenizer_config.json").get("eos_token")) or END
+    facts = _facts("published", max(ids) + 1, end, directory)
+    return {**facts, "digest": sha256_file(directory / "tokenizer.json")}
+
+
+def any_facts(directory: Path) -> dict[str, Any]:
+    """Facts of a tokenizer directory, whether ours (then verified) or as published."""
+    return tokenizer_facts(directory) if is_complete(directory) else published_facts(directory)
 
 
 def default_template() -> str:
