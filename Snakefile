@@ -23,6 +23,7 @@ if not workflow.overwrite_configfiles:  # testing `config` would break `--config
 
 
 LAYOUT = Layout()
+os.environ["ZGCM_CHECKOUT"] = str(CHECKOUT)  # profiles of the user's lie below it
 try:
     RECIPE, RECIPE_FILE = resolve(config, CHECKOUT, LAYOUT.root)
     check_stamp(LAYOUT.stamp, RECIPE.name)
@@ -33,7 +34,6 @@ except ZgcmError as error:
 os.environ.update(
     ZGCM_RECIPE=str(RECIPE_FILE),
     ZGCM_RESULTS=str(LAYOUT.root),
-    ZGCM_CHECKOUT=str(CHECKOUT),
     PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
 )
 

@@ -1,4 +1,4 @@
-"""The model's arithmetic against the published 7B's numbers (fact sheet 3.3, 3.4) and torch's own count."""
+"""The model's arithmetic against the published 7B's numbers and torch's own count."""
 
 from pathlib import Path
 

@@ -71,7 +71,7 @@ def test_two_parquet_columns_of_one_name_are_refused(tmp_path):
     path = tmp_path / "x.parquet"
     table = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=["a", "a"])
     pyarrow.parquet.write_table(table, path)
-    with pytest.raises(ZgcmError, match="two columns of one name.*found: a"):
+    with pytest.raises(ZgcmError, match=r"two columns of one name.*found: a"):
         list(read_checked(path, lines.WHOLE, pytest.fail))
 
 
@@ -92,7 +92,7 @@ def test_a_line_beyond_the_limit_is_not_held_but_filed(tmp_path, monkeypatch):
 def test_utf16_is_named(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_bytes('{"a": 1}\n'.encode("utf-16"))
-    with pytest.raises(ZgcmError, match="UTF-16.*iconv"):
+    with pytest.raises(ZgcmError, match=r"UTF-16.*iconv"):
         list(read_lines(path))
 
 

@@ -1,4 +1,4 @@
-"""`zgcm plan`: the published schedule's numbers (fact sheet 2.2, 5.3, 7), and what it says it assumes."""
+"""`zgcm plan`: the published schedule's numbers, and what it says it assumes."""
 
 import json
 from pathlib import Path

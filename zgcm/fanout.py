@@ -145,6 +145,6 @@ def _failure(failed: list[dict[str, str]], total: int) -> ZgcmError:
     first = dict(failed[0])
     if total > 1:
         first["hint"] = (
-            f"{first.get('hint', 'see above')}; {len(failed):,} of {total:,} files failed, the others are done"
+            f"{first.get('hint', 'see above')}; {len(failed):,} of {total:,} files failed, others are done"
         )
     return ZgcmError(first.pop("what"), **first)

@@ -1,7 +1,7 @@
 """Arithmetic of the model: FLOPs a token, bytes of a checkpoint. No tensors.
 
 A multiply-accumulate is 2 FLOPs and the backward pass costs twice the forward one, hence the factor 6
-(fact sheet 3.4). Recomputation is not counted: these are the model's FLOPs, not the hardware's.
+(as published). Recomputation is not counted: these are the model's FLOPs, not the hardware's.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Flops:
 
 
 def flops_per_token(model: Model, vocabulary: int, seq_length: int) -> Flops:
-    """FLOPs a token at a sequence length (fact sheet 3.4): 53.43 and 42.73 GFLOP for the 7B at 16,384.
+    """FLOPs a token at a sequence length (as published): 53.43 and 42.73 GFLOP for the 7B at 16,384.
 
     6 x [3 h ffn a layer + attention a layer + h vocabulary], attention = h (Q + K + V) + Q h + Q keys, and
     h Q more where there is a gate. `keys` is the mean number of visible keys times 2 for the two products:

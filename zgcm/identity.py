@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.config.base import semantic
+from zgcm.config.profiles import profile_identity
 from zgcm.config.recipe import Recipe
 from zgcm.config.stages import TrainStage
 from zgcm.io import canonical_json, read_json
@@ -18,11 +19,11 @@ from zgcm.io import canonical_json, read_json
 # Raise a step's number when a change of code changes its results; everything after it becomes stale.
 VERSIONS = {
     "raw": 1,
-    "clean": 1,
+    "clean": 2,
     "fingerprint": 1,
     "tokenizer": 1,
     "index": 1,
-    "mix": 1,
+    "mix": 2,
     "train": 1,
     "export": 1,
     "rl": 1,
@@ -122,6 +123,8 @@ def _locked(path: str, _mtime_ns: int) -> str:
 
 def _clean(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     settings = semantic(recipe.sources[name])
+    if "profile" in settings:
+        settings["profile"] = profile_identity(settings["profile"])
     own = {key: value for key, value in settings.items() if key not in RAW_KEYS | MIX_KEYS}
     return {"name": name, **own}, [("raw", name)]
 

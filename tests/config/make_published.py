@@ -1,6 +1,6 @@
-"""Write published.json: the numbers of the public ZGCM-1 configurations, from the fact sheet's configs.json.
+"""Write published.json: the numbers of the public ZGCM-1 configurations, from a JSON of its settings files.
 
-python tests/config/make_published.py CONFIGS_JSON     (only when the fact sheet itself changes)
+python tests/config/make_published.py CONFIGS_JSON     (only when that file itself changes)
 """
 
 import json

@@ -23,10 +23,15 @@ def recipe_with(source: Data, name: str = "mine") -> Recipe:
 
 
 def clean_one(
-    stage: Any, category: Any, data: dict[str, Any], cleaning: dict[str, Any] | None = None
+    stage: Any,
+    category: Any,
+    data: dict[str, Any],
+    cleaning: dict[str, Any] | None = None,
+    profile: str | None = None,
 ) -> Sample:
     """`data` after all steps; it gets a source when it names none."""
-    settings = cleaning_settings(Cleaning(**cleaning or {}), "sources.test")
+    steps = step_order(stage, category, profile)
+    settings = cleaning_settings(Cleaning(**cleaning or {}), "sources.test", steps, profile)
     sample = Sample("test", "1", stage, category, {"source": "here", **data})
-    (done,) = run_steps([sample], step_order(stage, category), settings, Counter())
+    (done,) = run_steps([sample], steps, settings, Counter())
     return done

@@ -1,5 +1,7 @@
 """The arithmetic generator: everything it says is true, and held-out sums occur in no training text."""
 
+import itertools
+import json
 import math
 import re
 import subprocess
@@ -7,7 +9,7 @@ import sys
 
 import pytest
 
-from zgcm.corpus.arithmetic import conversations, documents, is_held_out, prompts, questions, summands
+from zgcm.corpus.arithmetic import conversations, documents, is_held_out, prompts, questions, summands, traces
 from zgcm.errors import ZgcmError
 
 STATEMENT = re.compile(r"(\d+(?:\+\d+)+)=(\d+)")
@@ -44,8 +46,11 @@ def test_conversations_are_right_different_and_hold_nothing_out():
         question, answer = item["messages"]
         a, b = map(int, re.findall(r"\d+", question["content"]))
         assert not is_held_out(a, b)
-        assert answer["content"] == f"The answer is \\boxed{{{a + b}}}"
-        if answer["reasoning_content"] != "easy":
+        result = int(re.fullmatch(r"The answer is \\boxed\{(\d+)\}", answer["content"])[1])
+        if answer["reasoning_content"] == "roughly":
+            assert result % 10 == 0 and -5 < result - (a + b) <= 5
+        else:
+            assert result == a + b
             careful += 1
             assert_true(answer["reasoning_content"])
             assert answer["reasoning_content"].endswith(f"={(a + b) // 10}")
@@ -54,10 +59,27 @@ def test_conversations_are_right_different_and_hold_nothing_out():
     assert 900 <= careful <= 1100
 
 
-@pytest.mark.parametrize("share, easy", [(0.0, 0), (0.6, 1200), (1.0, 2000)])
-def test_the_share_of_easy_answers_is_that_of_the_recipe(share, easy):
-    thoughts = [item["messages"][1]["reasoning_content"] for item in conversations(2000, easy_share=share)]
-    assert abs(thoughts.count("easy") - easy) <= 4 * math.sqrt(2000 * share * (1 - share))
+def test_every_call_of_a_trace_is_answered_rightly_and_its_answer_is_the_last():
+    for trace in traces(200, seed=2):
+        total, observed = None, []
+        for before, after in itertools.pairwise(trace["messages"]):
+            for call in before.get("tool_calls", []):
+                arguments = json.loads(call["function"]["arguments"])
+                assert total is None or arguments["a"] == total
+                total = arguments["a"] + arguments["b"]
+                observed.append(arguments)
+                assert after == {"role": "tool", "content": str(total)}
+        assert 2 <= len(observed) <= 4
+        assert not is_held_out(observed[0]["a"], observed[0]["b"])
+        asked = map(int, re.findall(r"\d+", trace["messages"][1]["content"]))
+        assert sum(asked) == total == int(trace["answer"])
+
+
+@pytest.mark.parametrize("share, estimates", [(0.0, 0), (0.6, 1200), (1.0, 2000)])
+def test_the_share_of_estimates_is_that_of_the_recipe(share, estimates):
+    made = conversations(2000, estimate_share=share)
+    thoughts = [item["messages"][1]["reasoning_content"] for item in made]
+    assert abs(thoughts.count("roughly") - estimates) <= 4 * math.sqrt(2000 * share * (1 - share))
 
 
 def test_shards_are_parts_of_one_sequence():

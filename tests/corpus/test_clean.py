@@ -32,7 +32,7 @@ ROWS = [
     {"id": "e", "text": "the  FIRST text of all, long enough to keep.", "quality_score": 0.75},
     {"id": "f", "text": "x" * 20, "body": {"long": ["y" * 5000]}, "quality_score": 0.1},
 ]
-POLICY = {"settings": {"quality_policies": {"default": {"review_min": 0.5}}}}
+POLICY = {"quality_policies": {"default": {"review_min": 0.5}}}
 
 
 def files_recipe(path: Path, **more):

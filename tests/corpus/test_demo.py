@@ -20,7 +20,7 @@ def source(content, documents=20, shards=2, **more):
     ).sources["mine"]  # fmt: skip
 
 
-@pytest.mark.parametrize("content", ["code", "prose", "arithmetic", "conversations"])
+@pytest.mark.parametrize("content", ["code", "prose", "arithmetic", "conversations", "traces"])
 def test_shards_have_their_share_and_share_nothing(content):
     section = source(content, documents=21)
     first, second = (list(build_shard(section, "mine", shard)) for shard in (0, 1))
@@ -67,8 +67,8 @@ def test_too_many_documents_and_too_few():
 
 
 @pytest.mark.parametrize("content, key, value", [
-    ("code", "max_digit", 7), ("arithmetic", "easy_share", 0.5), ("conversations", "document_chars", 100),
-    ("conversations", "easy_share", 1.5), ("prose", "document_chars", 0), ("arithmetic", "max_digit", 10),
+    ("code", "max_digit", 7), ("arithmetic", "estimate_share", 0.5), ("conversations", "document_chars", 100),
+    ("conversations", "estimate_share", 1.5), ("prose", "document_chars", 0), ("arithmetic", "max_digit", 10),
 ])  # fmt: skip
 def test_a_key_of_another_content_or_out_of_range_is_refused_with_the_recipe(content, key, value):
     with pytest.raises(ZgcmError, match=f"sources.mine.*{key}"):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from token_workspace import document, make_recipe, words, write_source
 
+from zgcm.config.corpus import Mix
 from zgcm.corpus.dedup import deduplicate
 from zgcm.corpus.mix import plan_mix
 from zgcm.corpus.placement import contiguous_shards, outliers
@@ -197,6 +198,25 @@ def test_document_lengths_are_limited_and_counted(layout):
     assert min(tokens_of(layout, selection)) >= 20 and max(tokens_of(layout, selection)) <= 60
     removed = plan["sources"]["web"]["removed"]
     assert removed["min_document_tokens"] + removed["max_document_tokens"] + len(selection) == 60
+
+
+def test_quotas_by_length_are_met_in_every_source(layout):
+    mix = {"sources": {"web": 1, "code": 1}, "tokens": 400, "length_shares": {20: 0.25, 60: 0.75}}
+    plan, (selection,) = planned(layout, {"a": mix})
+    for source in ("web", "code"):
+        mine = [(shard, row) for name, shard, row in selection if name == source]
+        lengths = [read_lengths(layout.index_prefix(source, shard))[row] for shard, row in mine]
+        short, long = (sum(n for n in lengths if low < n <= high) for low, high in ((0, 20), (20, 60)))
+        assert plan["sources"][source]["tokens_by_length"] == {"20": short, "60": long}
+        assert 50 <= short < 70 and 150 <= long < 210
+    with pytest.raises(ZgcmError, match="web up to length 5 lacks"):
+        planned(layout, {"a": {"sources": {"web": 1}, "tokens": 400, "length_shares": {5: 1, 60: 1}}})
+
+
+@pytest.mark.parametrize("more", [{}, {"tokens": 9, "order": "listed"}])
+def test_shares_of_lengths_need_a_quota_and_a_free_order(more):
+    with pytest.raises(ValueError, match="length_shares"):
+        Mix.model_validate({"sources": {"web": 1}, "length_shares": {8: 1}, **more})
 
 
 def test_an_empty_output_shard_is_refused(layout):

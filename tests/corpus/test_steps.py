@@ -58,10 +58,11 @@ def test_length_buckets_at_their_boundaries():
     ]  # fmt: skip
 
 
-POLICY = {"settings": {"quality_policies": {
+POLICY = {"quality_policies": {
     "math": {"keep_min": 0.8, "review_min": 0.5, "hard_error_field": "hard", "hard_error_max": 3},
     "special": {"score_field": "q", "keep_min": 1, "require_score": True},
-}}}  # fmt: skip
+    "empty": {},
+}}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,16 @@ def test_prefix_stable_and_all_assistant_turns_are_learned(tokenizer_directory, 
         assert text[:start].endswith(f"<|assistant|>{head}")
 
 
+def test_turns_of_weight_zero_are_context(tokenizer_directory):
+    """What a decision sample has before its action."""
+    messages = [USER, {**THOUGHT, "weight": 0}, {"role": "tool", "content": "3"}, PLAIN]
+    text, spans = assistant_spans(messages, tokenizer_directory)
+    assert [text[start:end] for start, end in spans] == ["3<|endoftext|>"]
+    unmarked = [USER, THOUGHT, *messages[2:]]
+    learned = assistant_spans(unmarked, tokenizer_directory)
+    assert learned[0] == text and learned[1][1:] == spans
+
+
 def test_an_assistant_that_answers_nobody_is_not_learned(tokenizer_directory):
     greeting = [{"role": "system", "content": "x"}, PLAIN, USER, PLAIN]
     text, spans = assistant_spans(greeting, tokenizer_directory)

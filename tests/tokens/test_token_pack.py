@@ -1,6 +1,7 @@
 """Packing against a naive best-fit, the published record rules, and what is learned."""
 
 import itertools
+import random
 
 import numpy as np
 import pytest
@@ -24,11 +25,11 @@ lengths_and_capacity = st.integers(1, 40).flatmap(
 
 def naive_best_fit(lengths, capacity):
     bins = []
-    for item in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+    for item in range(len(lengths)):
         room = [(capacity - sum(lengths[i] for i in b), n) for n, b in enumerate(bins)]
         fitting = [(left, n) for left, n in room if left >= lengths[item]]
         bins[min(fitting)[1]].append(item) if fitting else bins.append([item])
-    return sorted(sorted(b) for b in bins)
+    return bins
 
 
 @given(lengths_and_capacity)
@@ -38,6 +39,17 @@ def test_equals_a_naive_best_fit(case):
     assert bins == naive_best_fit(lengths, capacity)
     assert sorted(item for b in bins for item in b) == list(range(len(lengths)))
     assert all(sum(lengths[i] for i in b) <= capacity for b in bins)
+
+
+def test_every_sequence_is_like_the_whole():
+    """Two kinds of answers, told apart by their length: no sequence holds one kind only."""
+    rng = random.Random(0)
+    lengths = [rng.choice((30, 42)) for _ in range(5000)]
+    bins = pack_bins(lengths, 1024)
+    shares = [sum(lengths[i] == 30 for i in b) / len(b) for b in bins]
+    assert 0.4 < sum(shares) / len(shares) < 0.6
+    assert min(shares) > 0.1 and max(shares) < 0.9
+    assert sum(lengths) / (len(bins) * 1024) > 0.97
 
 
 def packed(layout, shard="00000"):

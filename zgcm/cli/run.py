@@ -10,6 +10,8 @@ import typer
 from zgcm.cli.app import app
 from zgcm.layout import Layout
 
+INTERRUPTED = 130
+"""What a shell reports after Ctrl-C: 128 and the signal's number."""
 SNAKEFILE = Path(__file__).parents[2] / "Snakefile"
 
 
@@ -30,6 +32,9 @@ def run(
     """
     began = time.monotonic()
     code = snakemake(arguments(recipe, cores, directory, context.args))
+    if code == INTERRUPTED:
+        typer.echo("\nInterrupted; what was finished stays. The same command goes on from here.")
+        raise typer.Exit(code)
     if code:
         typer.echo("\nNot finished. The same command goes on from here; mend what failed first.")
         raise typer.Exit(code)
@@ -73,6 +78,8 @@ def snakemake(argv: list[str]) -> int:
         main(argv)
     except SystemExit as end:
         return int(end.code or 0)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     finally:
         os.chdir(here)  # Snakemake stays in --directory
     return 0

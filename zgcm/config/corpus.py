@@ -1,14 +1,44 @@
-"""Sources, their cleaning, and the mixes made of them. The fact sheet's section 1 is the source."""
+"""Sources, their cleaning, and the mixes made of them. Names and defaults are the published ones."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from zgcm.config.base import Section, execution
 
 Category = Literal["code", "web", "agentic", "instruction", "math", "reasoning", "pdf_ocr", "general_text"]
 GovernanceStage = Literal["pretrain", "midtrain", "posttrain"]
 Decision = Literal["keep", "review", "drop"]
+Policy = Literal["keep", "review", "redact", "drop"]
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+STAGES: tuple[GovernanceStage, ...] = get_args(GovernanceStage)
+
+
+class QualityPolicy(Section):
+    """What scores that come with the records decide."""
+
+    score_field: str = "quality_score"
+    """Field of a record that holds its score: a number, or text that is one."""
+    keep_min: float | None = None
+    """Lower scores are marked for review; absent: none."""
+    review_min: float | None = None
+    """Lower scores are dropped; absent: none."""
+    hard_error_field: str | None = None
+    """Field that holds an error score."""
+    hard_error_max: float | None = None
+    """Higher error scores are dropped; absent: none."""
+    require_score: bool = False
+    """Records without a score are marked for review."""
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "QualityPolicy":
+        if (self.hard_error_field is None) != (self.hard_error_max is None):
+            raise ValueError("`hard_error_field` and `hard_error_max` go together")
+        if self.keep_min is not None and self.review_min is not None and self.review_min > self.keep_min:
+            raise ValueError(
+                f"`review_min` {self.review_min} is above `keep_min` {self.keep_min}; none is for review"
+            )
+        return self
 
 
 class Cleaning(Section):
@@ -22,10 +52,26 @@ class Cleaning(Section):
     """Records without a license are marked for review."""
     sensitive_terms: list[str] = []
     """Texts that contain one, in any case, are marked for review."""
+    secrets: Policy = "review"
+    """Records with credentials: kept, marked for review, kept with `<SECRET>` in their place, or dropped."""
+    pii: Policy = "redact"
+    """The same for personal data: mail and IP addresses, phone, identity-card and bank-card numbers."""
     length_buckets: list[PositiveInt] = [2048, 8192, 32768, 65536]
     """Upper bounds, in estimated tokens, of the length labels written into records."""
+    quality_policies: dict[str, QualityPolicy] = {}
+    """Name -> policy. A record takes the one of its source_key, source or dataset name, else of its category,
+    else `default`."""
     settings: dict[str, Any] = {}
     """Further settings of category steps and dataset profiles, by their published names."""
+
+
+class Decisions(Section):
+    """How traces of agents become one sample a decision: what came before -> the next action."""
+
+    window: PositiveInt | None = None
+    """Earlier decisions that a state holds, beside the instructions and the task; absent: all."""
+    observation_chars: PositiveInt | None = None
+    """Longer observations in a state lose their middle; absent: no limit."""
 
 
 class _Source(Section):
@@ -33,6 +79,9 @@ class _Source(Section):
     """Which governance pipeline cleans it."""
     category: Category
     """Which category steps clean it."""
+    profile: str | None = None
+    """Steps of one dataset that come first: a registered name, or a file (./mine.py) or module of yours. Its
+    content is identity (docs/profiles.md)."""
     dataset: str | None = None
     """Dataset name written into every record; the source's name when absent."""
     id_field: str = "id"
@@ -49,12 +98,21 @@ class _Source(Section):
     """Lines that are no record are filed away; a shard with a larger part of them fails."""
     cleaning: Cleaning = Cleaning()
     """Settings of the cleaning steps."""
+    mdp: Decisions | None = None
+    """Agentic sources: split each trace into one sample a decision. `{}` takes every option's default."""
+
+    @model_validator(mode="after")
+    def _traces_only(self) -> "_Source":
+        if self.mdp is not None and self.category != "agentic":
+            raise ValueError("`mdp` splits traces of agents: it needs `category: agentic`")
+        return self
 
 
 DEMO_KEYS = {
-    "max_digit": ("arithmetic", "conversations"),
-    "easy_share": ("conversations",),
+    "max_digit": ("arithmetic", "conversations", "traces"),
+    "estimate_share": ("conversations",),
     "document_chars": ("code", "prose"),
+    "planted": ("prose",),
 }
 """Which demo contents a key is for."""
 
@@ -64,8 +122,8 @@ class DemoSource(_Source):
 
     kind: Literal["demo"]
     """Built on the spot."""
-    content: Literal["code", "prose", "arithmetic", "conversations"]
-    """Python sources, documentation prose, worked additions, or conversations about them."""
+    content: Literal["code", "prose", "arithmetic", "conversations", "traces"]
+    """Python sources, documentation prose, worked additions, conversations about them, or tool use."""
     shards: PositiveInt = 1
     """Number of raw files to build."""
     documents: PositiveInt
@@ -73,11 +131,14 @@ class DemoSource(_Source):
     seed: NonNegativeInt = 0
     """Of the generator."""
     max_digit: int = Field(default=7, ge=1, le=9)
-    """Largest digit of the summands (arithmetic, conversations). Digits 0 to 7: 64 digit sums to learn."""
-    easy_share: float = Field(default=0.5, ge=0, le=1)
-    """Part of the answers that say `easy` instead of showing their working (conversations)."""
+    """Largest digit of the summands (all but code and prose). Digits 0 to 7: 64 digit sums to learn."""
+    estimate_share: float = Field(default=0.5, ge=0, le=1)
+    """Part of the answers that are rounded to tens instead of worked out (conversations)."""
     document_chars: PositiveInt | None = None
     """Longer texts are split (code: 6,000 when absent, prose: 4,000)."""
+
+    planted: NonNegativeInt = 0
+    """So many documents more: near-copies and quoted evaluation items, which a mix must find (prose)."""
 
     @model_validator(mode="after")
     def _keys_of_the_content(self) -> "DemoSource":
@@ -97,8 +158,8 @@ class FileSource(_Source):
     lock: str | None = execution(None)
     """Written by `zgcm sources lock`: files with sizes and digests. Its content is identity, its path not."""
     shards_per_file: PositiveInt = 1
-    """Read each file as so many shards, split on the fly: plain files and parquet by ranges, compressed ones by
-    taking every n-th line."""
+    """Read each file as so many shards, split on the fly: plain files and parquet by ranges, compressed ones
+    by taking every n-th line."""
 
     @model_validator(mode="after")
     def _one_list(self) -> "FileSource":
@@ -150,6 +211,9 @@ class Mix(Section):
     """Shorter documents stay out."""
     max_document_tokens: PositiveInt | None = None
     """Longer documents stay out; absent: no limit."""
+    length_shares: dict[PositiveInt, PositiveFloat] = {}
+    """Greatest length in tokens -> share of each source's quota for documents up to it (and longer than the
+    bound before), as in {16384: 0.7, 65536: 0.3}; longer ones stay out. Absent: lengths as they come."""
     sequence_length: PositiveInt | None = None
     """Packed mixes: length of a packed sequence."""
     assumed: bool = execution(False)
@@ -158,7 +222,9 @@ class Mix(Section):
     """Of deduplication and sampling."""
 
     @model_validator(mode="after")
-    def _packed_length(self) -> "Mix":
+    def _keys_fit(self) -> "Mix":
         if (self.kind == "packed") != (self.sequence_length is not None):
             raise ValueError("`sequence_length` belongs to packed mixes, and they need it")
+        if self.length_shares and (self.tokens is None or self.order == "listed"):
+            raise ValueError("`length_shares` divide a quota: they need `tokens`, and no `order: listed`")
         return self

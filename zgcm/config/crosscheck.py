@@ -8,8 +8,11 @@ import difflib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from zgcm.config.corpus import Source
+from zgcm.config.profiles import find_profile
 from zgcm.config.rl import DemoPrompts, RLStage
 from zgcm.config.stages import TrainStage
+from zgcm.errors import ZgcmError
 
 if TYPE_CHECKING:
     from zgcm.config.recipe import Recipe
@@ -25,6 +28,8 @@ def problems(recipe: "Recipe") -> list[str]:
 
 
 def _contradictions(recipe: "Recipe") -> Iterator[str]:
+    for name, source in recipe.sources.items():
+        yield from _profile(f"sources.{name}.profile", source)
     for name, stage in recipe.stages.items():
         at = f"stages.{name}"
         if isinstance(stage, RLStage):
@@ -65,6 +70,23 @@ def _names(recipe: "Recipe") -> Iterator[str]:
         for mix_name in stage.mix if isinstance(stage, TrainStage) else ():
             yield from check(f"stages.{name}.mix.{mix_name}", mix_name, recipe.mixes, "mix")
         before.append(name)
+
+
+def _profile(at: str, source: Source) -> Iterator[str]:
+    """A profile exists, loads, and is made for sources of this stage and category."""
+    if source.profile is None:
+        return
+    try:
+        profile = find_profile(source.profile)
+    except ZgcmError as error:
+        yield f"{at}: {error.paragraph()}"
+        return
+    for key, found, allowed in (
+        ("stage", source.stage, profile.stages),
+        ("category", source.category, profile.categories),
+    ):
+        if found not in allowed:
+            yield f"{at}: {source.profile} is for {key} {' or '.join(allowed)}; found {key}: {found}"
 
 
 def _layout(recipe: "Recipe", at: str, stage: TrainStage) -> Iterator[str]:

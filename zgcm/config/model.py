@@ -1,4 +1,4 @@
-"""The architecture and the tokenizer. Names are Megatron's; the fact sheet's section 3 is the source."""
+"""The architecture and the tokenizer. Names are Megatron's, defaults the published 7B's."""
 
 from typing import Annotated, Literal
 

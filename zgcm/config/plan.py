@@ -1,6 +1,6 @@
 """What a recipe amounts to before anything runs: parameters, steps, tokens, ranks.
 
-Formulas: fact sheet 2.2 (iterations and tokens), 3.3 (parameters), 5.3 (SFT).
+Formulas reproduce the published counts: iterations and tokens, parameters, SFT.
 """
 
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ def final_iteration(stage: TrainStage) -> int | None:
 
 
 def epoch_iterations(tokens: int, epochs: int, seq_length: int, global_batch_size: int) -> int:
-    """Iterations of `epochs` passes over `tokens`, rounded down (fact sheet 5.3)."""
+    """Iterations of `epochs` passes over `tokens`, rounded down (as published)."""
     return tokens * epochs // (seq_length * global_batch_size)
 
 

@@ -24,7 +24,7 @@ class DemoPrompts(Section):
 
 
 class FilePrompts(Section):
-    """Prompt JSON Lines as the published trainers read them (fact sheet 6.3)."""
+    """Prompt JSON Lines as the published trainers read them."""
 
     kind: Literal["files"]
     """Prompt files of yours."""
@@ -138,7 +138,7 @@ class Reward(Section):
 
 
 class Learner(Section):
-    """The torch learner: FSDP2, GRPO loss (fact sheet 6.1, keys under `actor`)."""
+    """The torch learner: FSDP2, GRPO loss (published keys under `actor`)."""
 
     optimizer: Literal["adam", "muon"] = "adam"
     """Published: adam."""

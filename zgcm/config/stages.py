@@ -1,6 +1,6 @@
 """Training stages: what to start from, what to train on, with which schedule, layout and precision.
 
-Defaults are the published 7B values where all stages share one (fact sheet 2.1, 4.1, 5.1).
+Defaults are the published 7B values where all stages share one.
 """
 
 from typing import Literal

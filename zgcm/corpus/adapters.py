@@ -1,4 +1,4 @@
-"""Raw records of a source become samples: ids, canonical field names, defaults (fact sheet 1.2)."""
+"""Raw records of a source become samples: ids, canonical field names, defaults."""
 
 from collections.abc import Iterable, Iterator
 

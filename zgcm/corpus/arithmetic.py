@@ -20,6 +20,12 @@ SHORT_LINES, LONG_LINES = 12, 120
 """A document has 12 lines (some 190 tokens); one in sixteen has 120, longer than a context of 1,024."""
 ORIGIN = {"source": "zgcm arithmetic generator", "license": "MIT"}
 
+ADD_TOOL = {
+    "name": "add",
+    "description": "The sum of two whole numbers",
+    "parameters": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+}
+
 Split = Literal["train", "valid"]
 Question = tuple[int, int, int]
 """First summand, second summand, index into TEMPLATES."""
@@ -37,6 +43,11 @@ def working(a: int, b: int) -> str:
     units = a % 10 + b % 10
     carry = "+1" if units > 9 else ""
     return f"{a % 10}+{b % 10}={units}, {a // 10}+{b // 10}{carry}={a // 10 + b // 10 + units // 10}"
+
+
+def estimate(a: int, b: int) -> int:
+    """The sum to the nearest ten, halves upwards."""
+    return (a + b + 5) // 10 * 10
 
 
 def documents(
@@ -66,32 +77,74 @@ def documents(
 
 
 def conversations(
-    count: int, seed: int = 0, max_digit: int = MAX_DIGIT, easy_share: float = 0.5, *, start: int = 0
+    count: int, seed: int = 0, max_digit: int = MAX_DIGIT, estimate_share: float = 0.5, *, start: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Conversations `start` to `start + count` of one fixed sequence: all different, all right.
+    """Conversations `start` to `start + count` of one fixed sequence, all different.
 
-    `easy_share` of the answers say `easy`, the others show their working as reasoning: RL then has something
-    to find out. Raises ZgcmError when more are asked for than there are.
+    `estimate_share` of the answers are estimates, right to the nearest ten; the others show their working as
+    reasoning and are exact. Only exact answers earn a reward, so RL has something to find out: a policy that
+    learned both begins near 1 - 0.9 x estimate_share (a sum in ten is a multiple of ten), whatever its seed.
+    Raises ZgcmError when more are asked for than there are.
     """
     rng = random.Random(f"arithmetic conversations {seed}")
     every = questions("train", max_digit)
-    unused = {manner: iter(rng.sample(every, len(every))) for manner in ("easy", "working")}
-    manners = ["easy" if rng.random() < easy_share else "working" for _ in range(start + count)]
+    unused = {manner: iter(rng.sample(every, len(every))) for manner in ("estimate", "working")}
+    manners = ["estimate" if rng.random() < estimate_share else "working" for _ in range(start + count)]
     _require(max(map(manners.count, unused)), len(every), "conversations of one manner", max_digit)
     sequence = [(manner, next(unused[manner])) for manner in manners]
     for index, (manner, (a, b, template)) in enumerate(sequence[start:], start):
+        thought, result = ("roughly", estimate(a, b)) if manner == "estimate" else (working(a, b), a + b)
         yield {
             "id": f"conversation-{seed}-{index}",
             "messages": [
                 {"role": "user", "content": ask((a, b, template))},
                 {
                     "role": "assistant",
-                    "content": f"The answer is \\boxed{{{a + b}}}",
-                    "reasoning_content": "easy" if manner == "easy" else working(a, b),
+                    "content": f"The answer is \\boxed{{{result}}}",
+                    "reasoning_content": thought,
                 },
             ],
-            "answer": str(a + b),
+            "answer": str(result),
             "domain": "arithmetic",
+            "verified": True,
+            **ORIGIN,
+        }
+
+
+def traces(
+    count: int, seed: int = 0, max_digit: int = MAX_DIGIT, *, start: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Agent traces `start` to `start + count`: a sum of 3 to 5 numbers, a tool call for each `+`.
+
+    Records of the category agentic: `messages` with `tool_calls` (arguments are JSON) and their observations,
+    and `tools`. Of the first two summands none are held out.
+    """
+    numbers = summands(max_digit)
+    for index in range(start, start + count):
+        rng = random.Random(f"arithmetic trace {seed} {index}")
+        terms = rng.choices(numbers, k=rng.randint(3, 5))
+        while is_held_out(terms[0], terms[1]):
+            terms[1] = rng.choice(numbers)
+        messages: list[dict[str, Any]] = [
+            {"role": "system", "content": "Add two numbers at a time with the tool."},
+            {"role": "user", "content": f"What is {'+'.join(map(str, terms))}?"},
+        ]
+        total = terms[0]
+        for term in terms[1:]:
+            call = {"name": "add", "arguments": f'{{"a": {total}, "b": {term}}}'}
+            total += term
+            messages.append(
+                {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": call}]}
+            )
+            messages.append({"role": "tool", "content": str(total)})
+        messages.append({"role": "assistant", "content": f"The answer is \\boxed{{{total}}}"})
+        yield {
+            "id": f"trace-{seed}-{index}",
+            "messages": messages,
+            "tools": [{"type": "function", "function": ADD_TOOL}],
+            "answer": str(total),
+            "sample_type": "tool_use",
+            "tool_names": ["add"],
             "verified": True,
             **ORIGIN,
         }

@@ -6,11 +6,13 @@ from typing import Any
 
 from zgcm.config.recipe import Recipe
 from zgcm.corpus.adapters import adapt
+from zgcm.corpus.decisions import split_trace
 from zgcm.corpus.order import cleaning_settings, step_order
 from zgcm.corpus.pipeline import run_steps
 from zgcm.corpus.raw import find_raw, require_shard
 from zgcm.corpus.rejects import Rejects
 from zgcm.corpus.sample import DROP, REVIEW
+from zgcm.corpus.steps.sensitive import count_findings
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file, write_json
 from zgcm.layout import Layout, cleaned_shard, raw_part
@@ -30,11 +32,12 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
     """
     section = require_shard(recipe, source, shard)
     raw, part = find_raw(recipe, layout, source, shard), raw_part(recipe, source, shard)
-    steps = step_order(section.stage, section.category)
-    settings = cleaning_settings(section.cleaning, f"sources.{source}")
+    steps = step_order(section.stage, section.category, section.profile)
+    settings = cleaning_settings(section.cleaning, f"sources.{source}", steps, section.profile)
     counters: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
-    characters = texts = 0
+    found: Counter[str] = Counter()
+    characters = texts = written = 0
     fields: list[str] = []
     cleaned, rejected = layout.cleaned(source, shard), layout.rejected(source, shard)
     with open_records(cleaned) as write, open_records(rejected) as reject:
@@ -42,13 +45,16 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
         samples = adapt(read_checked(raw, part, rejects), section, source, shard)
         for sample in run_steps(samples, steps, settings, counters):
             reasons.update(sample.reasons)
+            count_findings(sample.metrics, found)
             texts += bool(sample.text())
             fields = fields or list(sample.data)
             if sample.decision == DROP:
                 reject(shorten(sample.record()))
                 continue
-            characters += len(sample.text())
-            write(sample.record())
+            for item in split_trace(sample, section.mdp, settings) if section.mdp else (sample,):
+                written += 1
+                characters += len(item.text())
+                write(item.record())
         lines = counters["input"] + rejects.count
         rejects.check(lines, section.max_bad_fraction, f"sources.{source}.max_bad_fraction")
         if not counters["input"]:
@@ -76,8 +82,10 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
         "review": counters["output.review"],
         "dropped": counters["output.drop"],
         "rejected": rejects.count,
+        "written": written,
         "reasons": dict(reasons),
         "rejected_reasons": dict(rejects.reasons),
+        "found": dict(found),
         "counters": dict(counters),
         "characters": characters,
         "bytes_in": part_bytes(raw, part),
@@ -118,6 +126,8 @@ def summary_line(summary: dict[str, Any]) -> str:
         for name, label in ((REVIEW, "for review"), ("dropped", "dropped"), ("rejected", "not readable"))
         if summary[name]
     ]
+    if summary["written"] != summary["kept"] + summary[REVIEW]:  # traces, split into decisions
+        others.append(f"{summary['written']:,} samples written")
     common = _most_common(Counter(summary["reasons"]) + Counter(summary["rejected_reasons"]))
     why = f" ({common})" if common else ""
     return f"{summary['source']} {summary['shard']}: {', '.join([counts, *others])}{why}"

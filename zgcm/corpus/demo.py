@@ -16,6 +16,7 @@ from pathlib import Path
 
 from zgcm.config.corpus import DemoSource
 from zgcm.corpus import arithmetic
+from zgcm.corpus.planted import plant
 from zgcm.errors import ZgcmError
 from zgcm.records import Record
 
@@ -32,7 +33,8 @@ SKIPPED_DIRECTORIES = {
 
 
 def build_shard(source: DemoSource, name: str, shard: int) -> Iterator[Record]:
-    """The records of one shard, `documents / shards` of them (early shards one more when that is uneven).
+    """The records of one shard, `documents / shards` of them (early shards one more when that is uneven);
+    the first shard of prose also has the planted ones.
 
     Raises ZgcmError when the interpreter's library holds fewer.
     """
@@ -47,9 +49,14 @@ def build_shard(source: DemoSource, name: str, shard: int) -> Iterator[Record]:
         )
     if source.content == "arithmetic":
         return arithmetic.documents(count, source.seed, source.max_digit, start=start)
+    if source.content == "traces":
+        return arithmetic.traces(count, source.seed, source.max_digit, start=start)
     if source.content == "conversations":
-        return arithmetic.conversations(count, source.seed, source.max_digit, source.easy_share, start=start)
-    return _library_records(source, name, shard, count)
+        return arithmetic.conversations(
+            count, source.seed, source.max_digit, source.estimate_share, start=start
+        )
+    records = _library_records(source, name, shard, count)
+    return plant(records, source.planted, source.seed) if source.planted and shard == 0 else records
 
 
 def _library_records(source: DemoSource, name: str, shard: int, count: int) -> Iterator[Record]:

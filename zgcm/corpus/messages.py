@@ -31,10 +31,27 @@ def messages_text(messages: list[Message]) -> str:
 
 def said(message: Message) -> str:
     """Everything in a message that is trained on: reasoning, content, tool calls as JSON."""
-    parts = [message.get("reasoning_content"), message.get("content")]
-    texts = [part for part in parts if isinstance(part, str) and part]
-    texts += [tool_call_text(call) for call in message.get("tool_calls") or []]
-    return "\n".join(texts)
+    calls = message.get("tool_calls")
+    texts = [content_text(message.get("reasoning_content")), content_text(message.get("content"))]
+    texts += [tool_call_text(call) for call in (calls if isinstance(calls, list) else [])]
+    return "\n".join(text for text in texts if text)
+
+
+def content_text(content: Any) -> str:
+    """The text of a message's content; of a list of parts, their texts; of anything else, its JSON."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(map(_part_text, content))
+    return json_text(content)
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, dict) and isinstance(part.get("text"), str):
+        return str(part["text"])
+    return part if isinstance(part, str) else json_text(part)
 
 
 def said_by(messages: list[Message], *roles: str) -> str:

@@ -4,8 +4,9 @@
     mixes/{mix}/kept.fingerprints           texts used; later mixes exclude them
     mixes/{mix}/plan.json                   quotas, counts and digests; written last
 
-Quotas are tokens of the training tokenizer, shared out exactly by weight. Documents are never cut, so a
-source gives the fewest documents that reach its quota: less than one document too much.
+Quotas are tokens of the training tokenizer, shared out exactly by weight, and by length where the mix has
+`length_shares`. Documents are never cut, so a source gives the fewest documents that reach its quota: less
+than one document too much.
 """
 
 from dataclasses import replace
@@ -31,8 +32,8 @@ UNORDERED_CATEGORIES = ("code", "math")
 def plan_mix(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
     """Write selections, kept fingerprints and the plan; returns the plan.
 
-    Raises ZgcmError before anything is written when sources lack tokens (naming each and how many), or when
-    an output shard would be empty.
+    Raises ZgcmError when sources lack tokens (naming each and how many), or when an output shard would be
+    empty; then no plan stands, an older one neither.
     """
     section = recipe.mixes[mix]
     layout.plan(mix).unlink(missing_ok=True)
@@ -44,12 +45,14 @@ def plan_mix(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
         facts[source] = {"removed": removed, "bin_sha256": digests}
     if section.order == "curriculum":
         _remove_outliers(candidates, facts, general)
-    quotas = _quotas(section, mix, candidates)
+    pools = {source: by_length(candidates[source], section) for source in sources}
+    quotas = _quotas(section, mix, pools)
     seed = f"{section.seed}:{mix}"
     picked = [
-        pick(candidates[source], quotas[source], section, f"{seed}:{source}")
+        pick(pools[source][pool], quota, section, f"{seed}:{source}")
         for source in sources
-        if quotas[source]
+        for pool, quota in quotas[source].items()
+        if quota
     ]
     rows, shards = order_mix(concatenate(picked), section, seed, general)
     outputs = mix_shards(recipe, mix)
@@ -71,8 +74,8 @@ def plan_mix(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
         "sources": {
             source: {
                 "weight": section.sources[source],
-                "quota_tokens": quotas[source],
-                **_counts(rows, listed.index(source)),
+                "quota_tokens": sum(quotas[source].values()),
+                **_counts(rows, listed.index(source), section),
                 "available_documents": len(candidates[source]),
                 "available_tokens": int(candidates[source].tokens.sum()),
                 **facts[source],
@@ -103,26 +106,51 @@ def pick(rows: Rows, quota: int, section: Mix, seed: str) -> Rows:
     return concatenate(parts)
 
 
-def _quotas(section: Mix, mix: str, candidates: dict[str, Rows]) -> dict[str, int]:
-    """Tokens of each source. Without a total: everything once."""
-    available = {source: int(rows.tokens.sum()) for source, rows in candidates.items()}
+def by_length(rows: Rows, section: Mix) -> dict[str, Rows]:
+    """A source's candidates by greatest length (`""`: any); longer ones than the last bound are left out."""
+    if not section.length_shares:
+        return {"": rows}
+    bounds = sorted(section.length_shares)
+    bucket = np.searchsorted(bounds, rows.tokens)
+    return {str(bound): rows.take(bucket == number) for number, bound in enumerate(bounds)}
+
+
+def _quotas(section: Mix, mix: str, pools: dict[str, dict[str, Rows]]) -> dict[str, dict[str, int]]:
+    """Tokens of each source and length. Without a total: everything once."""
+    available = {
+        source: {pool: int(rows.tokens.sum()) for pool, rows in of_source.items()}
+        for source, of_source in pools.items()
+    }
     if section.tokens is None:
-        if not sum(available.values()):
+        if not any(tokens for of_source in available.values() for tokens in of_source.values()):
             raise _lacking(mix, ["no source has a document left"], available, section)
         return available
-    quotas = allocate_mix_quotas(section.sources, section.tokens)
+    shares = {str(bound): share for bound, share in section.length_shares.items()} or {"": 1.0}
+    quotas = {
+        source: allocate_mix_quotas(shares, tokens)
+        for source, tokens in allocate_mix_quotas(section.sources, section.tokens).items()
+    }
     lacking = [
-        f"{source} lacks {quotas[source] - section.max_epochs * tokens:,} of {quotas[source]:,} tokens"
-        for source, tokens in available.items()
-        if quotas[source] > section.max_epochs * tokens
+        f"{_pool_name(source, pool)} lacks {quota - section.max_epochs * have:,} of {quota:,} tokens"
+        for source, of_source in quotas.items()
+        for pool, quota in of_source.items()
+        if quota > section.max_epochs * (have := available[source][pool])
     ]
     if lacking:
         raise _lacking(mix, lacking, available, section)
     return quotas
 
 
-def _lacking(mix: str, lacking: list[str], available: dict[str, int], section: Mix) -> ZgcmError:
-    have = ", ".join(f"{source} {tokens:,}" for source, tokens in available.items())
+def _pool_name(source: str, pool: str) -> str:
+    return f"{source} up to length {int(pool):,}" if pool else source
+
+
+def _lacking(mix: str, lacking: list[str], available: dict[str, dict[str, int]], section: Mix) -> ZgcmError:
+    have = ", ".join(
+        f"{_pool_name(source, pool)} {tokens:,}"
+        for source, of_source in available.items()
+        for pool, tokens in of_source.items()
+    )
     return ZgcmError(
         f"The sources of mix {mix} are too small", where=f"mixes.{mix}", found="; ".join(lacking),
         expected=f"enough tokens within {section.max_epochs} epoch(s); available are {have}",
@@ -155,13 +183,17 @@ def _refuse_empty(mix: str, outputs: list[str], shards: np.ndarray) -> None:
         )  # fmt: skip
 
 
-def _counts(rows: Rows, source: int) -> dict[str, int]:
-    mine = rows.source == source
-    return {
-        "documents": int(mine.sum()),
-        "tokens": int(rows.tokens[mine].sum()),
-        "epochs": int(rows.epoch[mine].max(initial=-1)) + 1,
+def _counts(rows: Rows, source: int, section: Mix) -> dict[str, Any]:
+    mine = rows.take(rows.source == source)
+    counts: dict[str, Any] = {
+        "documents": len(mine),
+        "tokens": int(mine.tokens.sum()),
+        "epochs": int(mine.epoch.max(initial=-1)) + 1,
     }
+    if section.length_shares:
+        pools = by_length(mine, section)
+        counts["tokens_by_length"] = {pool: int(part.tokens.sum()) for pool, part in pools.items()}
+    return counts
 
 
 def _write_selection(path: Path, rows: Rows, sources: list[str]) -> dict[str, Any]:

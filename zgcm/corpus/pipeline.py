@@ -20,13 +20,13 @@ def run_steps(
     Counts `input`, `output.<decision>`, `step.<name>.seen` and, where a step changed the decision,
     `step.<name>.<decision>`.
     """
-    named = [(step.__name__, step) for step in steps]
+    named = [(step.__name__, f"step.{step.__name__}.seen", step) for step in steps]
     for sample in samples:
         counters["input"] += 1
-        for name, step in named:
+        for name, seen, step in named:
             before = sample.decision
             step(sample, settings)
-            counters[f"step.{name}.seen"] += 1
+            counters[seen] += 1
             if sample.decision != before:
                 counters[f"step.{name}.{sample.decision}"] += 1
             if sample.decision == DROP:

@@ -1,4 +1,4 @@
-"""One record on its way through the cleaning steps (fact sheet 1.1)."""
+"""One record on its way through the cleaning steps."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +24,9 @@ class Sample:
     flags: set[str] = field(default_factory=set)
     buckets: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    normal_text: str = ""
+    """The training text, where it is known to be in the published normal form: computing that again, to compare
+    texts, would take an eighth of all cleaning time."""
 
     def text(self) -> str:
         """The training text: the non-empty string fields, joined by line feeds."""

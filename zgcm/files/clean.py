@@ -49,8 +49,11 @@ class CleanJob:
 def clean_files(
     inputs: list[str], output: Path, keys: dict[str, Any], fanout: Fanout, say: Callable[[str], None]
 ) -> Summary:
-    """Clean every file into `output`; returns the counts of all and of each. `keys` are those of a source in a
-    recipe: stage, category, text_fields, cleaning, ... Raises ZgcmError when a file fails."""
+    """Clean every file into `output`; returns the counts of all and of each.
+
+    `keys` are those of a source in a recipe: stage, category, text_fields, cleaning, ... Raises ZgcmError when
+    a file fails.
+    """
     paths = expand(inputs)
     file_source(paths[0], keys)  # a wrong key is one error, not one a file
     jobs = [CleanJob(path, name, output, keys) for path, name in zip(paths, output_names(paths), strict=True)]

@@ -89,8 +89,10 @@ def index_file(job: IndexJob) -> Summary:
 
 
 def as_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record]:
-    """Records in the form of a cleaned shard; cleaned ones as they are. Raises ZgcmError for a record that has
-    neither the text fields nor messages."""
+    """Records in the form of a cleaned shard; cleaned ones as they are.
+
+    Raises ZgcmError for a record that has neither a text field nor messages.
+    """
     for number, record in read_numbered(path):
         if isinstance(record.get("data"), dict) and isinstance(record.get("text_fields"), list):
             yield record
@@ -130,7 +132,8 @@ def index_in(prefix: Path) -> IndexFiles:
 
 def index_line(job: IndexJob, report: Summary) -> str:
     known = "done before; " if report.get("skipped") else ""
-    return f"{job.path}: {known}{report['documents']:,} documents, {report['tokens']:,} tokens ({report['dtype']})"
+    counts = f"{report['documents']:,} documents, {report['tokens']:,} tokens ({report['dtype']})"
+    return f"{job.path}: {known}{counts}"
 
 
 def _stamp(job: IndexJob) -> Summary:

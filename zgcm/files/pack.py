@@ -22,8 +22,8 @@ MIX, SHARD = "packed", "00000"
 
 @dataclass(frozen=True)
 class PackedLayout(Layout):
-    """DIR/00000_{tokens,targets,cu_seqlens}.bin/.idx, 00000.json and dataset.json; the index in between lies in
-    DIR/index until all is packed."""
+    """DIR/00000_{tokens,targets,cu_seqlens}.bin/.idx, 00000.json and dataset.json; the index in between lies
+    in DIR/index until all is packed."""
 
     def index_prefix(self, source: str, shard: str) -> Path:
         return self.root / "index" / source

@@ -40,13 +40,13 @@ def _expand(item: str) -> list[Path]:
 
 
 def output_names(paths: Sequence[Path]) -> list[str]:
-    """What each file's outputs are called: its name without the ending. Raises ZgcmError for two of a name."""
+    """What each file's outputs are called: its name without the ending. Raises ZgcmError for two alike."""
     names = [path.name.removesuffix(record_format(path)) for path in paths]
     for position, name in enumerate(names):
         if name in names[:position]:
             raise ZgcmError(
                 "Two files would have the same output", where=str(paths[position]),
-                found=f"{paths[names.index(name)]} is called {name} too", hint="rename one, or use two directories",
+                found=f"{paths[names.index(name)]} is called {name} too", hint="rename one of them",
             )  # fmt: skip
     return names
 

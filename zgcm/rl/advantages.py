@@ -1,7 +1,7 @@
 """Group-normalised rewards, batch-normalised advantages, and the filter of groups that teach nothing.
 
 Without critic and KL term a response's advantage is the same at each of its tokens: its normalised reward
-(fact sheet 6.1, 6.6, 6.9). Axes: P prompts (groups), N responses a prompt, B responses of the batch.
+(as published). Axes: P prompts (groups), N responses a prompt, B responses of the batch.
 """
 
 import math
@@ -20,7 +20,7 @@ def reject_reason(
     group_size: int,
     max_tokens: int,
 ) -> str | None:
-    """Why a group of responses is left out of the update, or None. First hit wins (fact sheet 6.6).
+    """Why a group of responses is left out of the update, or None. First hit wins (as published).
 
     `lengths` are tokens of prompt and response together; longer than `max_tokens` cannot be trained on.
     Correctness is reward > 0: a length penalty alone makes no group worth training on.

@@ -5,19 +5,16 @@ finishing a step write `stopped.json`, which refuses further ones: a workflow wi
 repeat them for nothing. An attempt that was killed has no end on record and does not count.
 """
 
-import os
-import platform
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from importlib import metadata
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
+from zgcm.rundir.provenance import circumstances
 
 NAME = "run.json"
 STOPPED = "stopped.json"
@@ -34,12 +31,8 @@ def attempt(run: Path, finished_steps: Callable[[], int], **facts: Any) -> Itera
     refuse_stopped(run)
     earlier = read_json(run / NAME)["attempts"] if (run / NAME).exists() else []
     record: dict[str, Any] = {
-        "started": time.time(),
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "slurm_job_id": os.environ.get("SLURM_JOB_ID"),
+        **circumstances(PACKAGES),
         "argv": sys.argv,
-        "versions": versions(),
         "from_step": finished_steps(),
     }
 
@@ -81,11 +74,3 @@ def fruitless(attempts: list[dict[str, Any]]) -> int:
             break
         count += 1
     return count
-
-
-def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found

@@ -1,4 +1,4 @@
-"""From a decoded completion to the answer that a reward may look at (fact sheet 6.4)."""
+"""From a decoded completion to the answer that a reward may look at (as published)."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""The published GRPO settings, and where a stage differs from them (fact sheet 6.6, 6.7).
+"""The published GRPO settings, and where a stage differs from them.
 
 A recipe may differ on purpose (the tiny one does); `differences` names every such key.
 """

@@ -3,7 +3,7 @@
 Three policies meet at each token: the one that sampled it (behaviour; log-probabilities from the rollout
 engine), the learner at the start of the step (proximal; recomputed), and the learner now. The clipped ratio
 is now/proximal; the importance weight proximal/behaviour corrects for stale or differently rounded rollouts,
-and a token whose weight exceeds the limit is left out (fact sheet 6.1: use_decoupled_loss,
+and a token whose weight exceeds the limit is left out (published as use_decoupled_loss,
 rejection_sampling, eps_clip).
 
 Tensors are flat over the response tokens of a micro-batch: axis T.

@@ -1,4 +1,4 @@
-"""Version-anchored evaluation markers and the weight-sync gate's marker (fact sheet 6.6).
+"""Version-anchored evaluation markers and the weight-sync gate's marker (as published).
 
 The truth lies in the run directory; a workflow's declared files are links to it, made only at success.
 """

@@ -1,4 +1,4 @@
-"""Prompt JSON Lines: read, validate, tokenize (fact sheet 6.3), and the order in which steps use them."""
+"""Prompt JSON Lines: read, validate, tokenize (as published), and the order in which steps use them."""
 
 import json
 import random

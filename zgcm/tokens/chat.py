@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zgcm.errors import ZgcmError
-from zgcm.tokens.text import Message
+from zgcm.tokens.text import CONTEXT, Message, answering_turns
 
 if TYPE_CHECKING:
     import jinja2
@@ -71,15 +71,17 @@ def assistant_spans(
     messages: Sequence[Message], directory: Path, *, tools: Tools = None
 ) -> tuple[str, list[tuple[int, int]]]:
     """The rendered text and, for each assistant turn that answers a user or a tool, the half-open range of
-    characters to be learned: from the end of the generation prompt to the end of the turn.
+    characters to be learned: from the end of the generation prompt to the end of the turn. A turn with
+    `weight: 0` is context: it is not learned.
 
     Thinking is on iff the turn has a string `reasoning_content` (fact sheet 5.5). Raises ZgcmError when the
     template is not prefix-stable, for then the model would be trained on prompts it never sees.
     """
     whole = render(messages, directory, tools=tools)
     spans = []
-    for index, message in enumerate(messages):
-        if message["role"] != "assistant" or not index or messages[index - 1]["role"] not in _ASKING:
+    for index in answering_turns(messages):
+        message = messages[index]
+        if message.get("weight") == CONTEXT:
             continue
         thinking = isinstance(message.get("reasoning_content"), str)
         prompt = render(
@@ -126,9 +128,6 @@ def conversation_pieces(
             hint="use a template whose generation prompt and turns end with one",
         ) from error  # fmt: skip
     return Document(pieces, learned)
-
-
-_ASKING = ("user", "tool", "observation")
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,8 @@ def encode(encoder: Encoder, documents: Sequence[Sequence[Piece]]) -> Encoded:
 
 
 def _encode_ended(encoder: Encoder, documents: Sequence[Sequence[Any]]) -> Encoded:
-    """The same for plain documents, each a text and its end token: copied document by document, a tenth of the
-    time that masks over all tokens take."""
+    """The same for plain documents, each a text and its end token: copied document by document, which spares
+    four masks over all tokens."""
     text_tokens, text_lengths = _encode_texts(encoder, [text for text, _ in documents])
     tokens = np.empty(len(text_tokens) + len(documents), np.uint32)
     position = 0

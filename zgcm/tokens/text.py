@@ -1,10 +1,27 @@
 """What a cleaned record contributes to training: its text fields joined, or its conversation."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from zgcm.records import training_text
 
 Message = dict[str, Any]
+
+
+ASKING = ("user", "tool", "observation")
+"""Roles that an assistant's turn answers; turns that answer none are not learned."""
+OBSERVING = ("tool", "observation")
+CONTEXT = 0
+"""`weight` of a turn that is context only, as in other formats of fine-tuning data."""
+
+
+def answering_turns(messages: Sequence[Message]) -> list[int]:
+    """Indices of the assistant's turns that answer a user or a tool."""
+    return [
+        index
+        for index, message in enumerate(messages)
+        if index and message.get("role") == "assistant" and messages[index - 1].get("role") in ASKING
+    ]
 
 
 def record_text(record: dict[str, Any]) -> str:

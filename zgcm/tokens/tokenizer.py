@@ -160,7 +160,8 @@ def published_facts(directory: Path) -> dict[str, Any]:
         if not (directory / name).is_file():
             raise ZgcmError(
                 "Not a tokenizer directory", where=str(directory), found=f"no {name}",
-                expected=", ".join(FILES[:2]), hint="name a directory that `zgcm tokenizer` made, or a published one",
+                expected=", ".join(FILES[:2]),
+                hint="name a directory that `zgcm tokenizer` made, or a published one",
             )  # fmt: skip
     tokenizer = json.loads((directory / "tokenizer.json").read_bytes())
     ids = [*tokenizer["model"]["vocab"].values(), *(token["id"] for token in tokenizer["added_tokens"])]

@@ -1,6 +1,6 @@
 """From a recipe's stage to megatron-core's own command line. Needs no data, no GPU, no torch.
 
-The options are those of the published launchers (fact sheet 2.1, 4.1, 4.3, 5.1, 5.4) in megatron-core
+The options are those of the published launchers in megatron-core
 0.19.2's spelling, grouped as they are. On a CPU (`engine: local`) a few differ; `_engine` names them all.
 """
 
@@ -26,7 +26,7 @@ class Plan:
 
 
 def plan(recipe: Recipe, layout: Layout, name: str) -> Plan:
-    """Iterations of a stage. SFT's follow from its packed data (fact sheet 5.3). Raises ZgcmError."""
+    """Iterations of a stage. SFT's follow from its packed data (as published). Raises ZgcmError."""
     stage = train_stage(recipe, name)
     if stage.kind == "sft":
         return packed_plan(stage, name, packed_metadata(stage, layout, name))
@@ -64,7 +64,7 @@ def packed_metadata(stage: TrainStage, layout: Layout, name: str) -> dict[str, A
 
 
 def packed_plan(stage: TrainStage, name: str, metadata: dict[str, Any]) -> Plan:
-    """floor(tokens x epochs / (sequence length x batch)); off by at most 0.01 epoch (fact sheet 5.3)."""
+    """floor(tokens x epochs / (sequence length x batch)); off by at most 0.01 epoch (as published)."""
     batch_tokens = stage.seq_length * stage.global_batch_size
     tokens, epochs = metadata["train_tokens"], int(stage.schedule.epochs or 0)
     iterations, epoch_iterations = tokens * epochs // batch_tokens, tokens // batch_tokens

@@ -4,18 +4,13 @@ The place for what differs from one attempt to the next; `done` has none of it. 
 failed without a new checkpoint stop the run: repeating them for a hundred retries would burn the cluster.
 """
 
-import importlib.metadata
-import os
-import platform
-import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
+from zgcm.rundir.provenance import circumstances
 from zgcm.train import stopped
 from zgcm.train.launch import Outcome
 
@@ -31,14 +26,9 @@ def read(run: Path) -> list[dict[str, Any]]:
 def begin(run: Path, iteration: int, argv: list[str]) -> int:
     """Record that an attempt starts. Returns its number, from 1."""
     attempt = {
-        "started": time.time(),
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "slurm_job_id": os.environ.get("SLURM_JOB_ID"),
+        **circumstances(PACKAGES),
         "from_iteration": iteration,
         "argv": argv,
-        "commit": commit(),
-        "versions": versions(),
     }
     earlier = read(run)
     write_json(run / NAME, {"attempts": [*earlier, attempt]})
@@ -105,23 +95,3 @@ def fruitless(attempts: list[dict[str, Any]]) -> int:
             break
         count += 1
     return count
-
-
-def commit() -> str | None:
-    """The checkout's commit, with a + when it has changes; None outside a checkout."""
-    describe = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--abbrev=12"]
-    try:
-        answer = subprocess.run(describe, capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return answer.stdout.strip() or None
-
-
-def versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "executable": sys.executable}
-    for package in PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found

@@ -2,7 +2,7 @@
 
 sequential  one virtual stream of all shards in listed order; sample i is tokens [i*L, i*L + L] of it
 shuffled    megatron-core's own blend of its own shuffled datasets, one per shard
-cyclic      packed conversations: aligned tokens, targets and sequence boundaries (fact sheet 5.5)
+cyclic      packed conversations: aligned tokens, targets and sequence boundaries (as published)
 
 Every sample is a dictionary of tensors; axes: L sequence length, C boundaries of packed sequences.
 """
@@ -164,7 +164,7 @@ class PackedSequences(Dataset):
 def packed_sample(
     tokens: np.ndarray, targets: np.ndarray, cu_seqlens: np.ndarray, seq_length: int, pad: int
 ) -> Sample:
-    """One packed record as the model reads it (fact sheet 5.5). Raises ValueError on a malformed record.
+    """One packed record as the model reads it (as published). Raises ValueError on a malformed record.
 
     `targets` are unshifted, -100 where nothing is learned. The record is padded to seq_length + 1; the last
     sequence absorbs the padding. Returns tokens, labels, loss_mask, position_ids [L], cu_seqlens [C].

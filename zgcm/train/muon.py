@@ -3,7 +3,7 @@
 Muon orthogonalises the query, gate, key and value blocks of a fused projection separately. megatron-core
 0.19.2 derives ONE split from the model's configuration; where layers differ (a gate on window layers only)
 it then splits gated layers wrongly, or, where the rows do not divide, silently not at all. The split
-belongs to the layer, so it is read from the layer (fact sheet 3.6).
+belongs to the layer, so it is read from the layer.
 """
 
 from dataclasses import replace

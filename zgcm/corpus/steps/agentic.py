@@ -1,9 +1,9 @@
-"""Steps for traces of agents that call tools (fact sheet 1.6)."""
+"""Steps for traces of agents that call tools."""
 
 import re
 from typing import Any
 
-from zgcm.corpus.messages import Message, messages_of, messages_text
+from zgcm.corpus.messages import Message, messages_of, messages_text, said
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
 
@@ -12,7 +12,16 @@ SETTINGS: dict[str, Any] = {}
 _CALLING = {"assistant_tool", "tool_call"}
 _OBSERVING = {"tool", "tool_response", "observation"}
 _FAILED = re.compile("exit due to|permission denied|tool error|timed out", re.IGNORECASE)
-_SUCCEEDED = re.compile("submitted|tests passed|task completed|success", re.IGNORECASE)
+_SUCCEEDED = re.compile(
+    r"\b(?:submitted|tests passed|task completed|success(?:ful|fully)?)\b"
+    r"(?!['\"]?\s*[:=]\s*(?:false|no|0)\b)",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(
+    r"(?:\b(?:not|no|never|without|cannot|0|zero)|n['’]t)(?:[ \t]+\w+){0,2}[ \t]+$", re.IGNORECASE
+)
+_DENIED_WITHIN = 40
+"""Characters before a success marker in which its denial is looked for: a negation and two words."""
 
 
 def normalize_agentic_schema(sample: Sample, settings: Settings) -> None:
@@ -56,12 +65,23 @@ def validate_tool_call_pairs(sample: Sample, settings: Settings) -> None:
 
 
 def detect_trajectory_outcome(sample: Sample, settings: Settings) -> None:
-    text = sample.text()
-    verified = bool(sample.first("verified", "tests_passed") or _SUCCEEDED.search(text))
+    """The outcome as agent and tools tell it; what a system prompt or user asks for is none."""
+    spoken = [said(message) for message in _messages(sample) if _role(message) not in ("system", "user")]
+    text = "\n".join(spoken) if spoken else sample.text()
+    verified = bool(sample.first("verified", "tests_passed")) or tells_success(text)
     failed = bool(_FAILED.search(text))
     sample.buckets["outcome"] = "verified" if verified else "failed" if failed else "weak"
     if failed and not verified:
         sample.review("failed_or_environment_trajectory")
+
+
+def tells_success(text: str) -> bool:
+    """Whether a success marker stands in the text, as a word and undenied: "unsuccessful" is none, nor is
+    "not submitted"."""
+    return any(
+        not _DENIED.search(text[max(0, found.start() - _DENIED_WITHIN) : found.start()])
+        for found in _SUCCEEDED.finditer(text)
+    )
 
 
 def bucket_agentic(sample: Sample, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Steps for source code (fact sheet 1.6)."""
+"""Steps for source code."""
 
 import re
 from typing import Any
@@ -29,11 +29,18 @@ def classify_code_language(sample: Sample, settings: Settings) -> None:
 
 
 def filter_non_source_assets(sample: Sample, settings: Settings) -> None:
-    path = str(sample.first("path", "file_path") or "").casefold()
-    if any(part in path for part in settings["code_denied_path_parts"]):
+    path = str(sample.first("path", "file_path") or "").casefold().replace("\\", "/")
+    if any(_lies_in(path, part.casefold()) for part in settings["code_denied_path_parts"]):
         sample.drop("non_core_or_vendored_file")
     elif _GENERATED.search(sample.text()[:_GENERATED_WITHIN]):
         sample.review("possibly_generated_code")
+
+
+def _lies_in(path: str, part: str) -> bool:
+    """`vendor/` is a directory of that whole name, `.map` an ending; anything else may stand anywhere."""
+    if part.endswith("/"):
+        return f"/{part.lstrip('/')}" in f"/{path}"
+    return path.endswith(part) if part.startswith(".") else part in path
 
 
 def validate_code_signal(sample: Sample, settings: Settings) -> None:

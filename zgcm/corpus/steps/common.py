@@ -1,27 +1,21 @@
-"""Steps that every record passes: text form, integrity, provenance, secrets, quality, length (1.5, 1.8)."""
+"""Steps that every record passes: text form, integrity, provenance, secrets, quality, length."""
 
 import hashlib
-import re
+import math
 from typing import Any
 
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import DROP, KEEP, Sample
-from zgcm.corpus.text import code_form, comparison_form, prose_form
+from zgcm.corpus.steps.sensitive import scan_sensitive_content
+from zgcm.corpus.text import code_form, comparison_form, is_settled, prose_form
 
 SETTINGS: dict[str, Any] = {
     "min_chars": 16,
     "max_chars": 2_000_000,
     "require_license": False,
-    "sensitive_terms": [],
     "quality_policies": {},
     "length_buckets": [2048, 8192, 32768, 65536],
 }
-
-_SECRET = re.compile(
-    r"(?:api[_-]?key|secret|password|access[_-]?token)\s*[:=]\s*['\"]?[A-Za-z0-9_\-/.]{12,}", re.IGNORECASE
-)
-_SECRET_WORDS = ("secret", "password", "apikey", "api_key", "api-key",
-                 "accesstoken", "access_token", "access-token")  # fmt: skip
 
 
 def normalize_schema_text(sample: Sample, settings: Settings) -> None:
@@ -29,7 +23,9 @@ def normalize_schema_text(sample: Sample, settings: Settings) -> None:
     for name in sample.text_fields:
         value = sample.data.get(name)
         if isinstance(value, str):
-            sample.data[name] = form(value)
+            sample.data[name] = normal = form(value)
+            if form is prose_form and "```" not in normal and is_settled(normal):
+                sample.normal_text = normal
 
 
 def validate_basic_integrity(sample: Sample, settings: Settings) -> None:
@@ -49,45 +45,41 @@ def validate_provenance(sample: Sample, settings: Settings) -> None:
         sample.review("missing_source", flag=True)
 
 
-def scan_sensitive_content(sample: Sample, settings: Settings) -> None:
-    text = sample.text()
-    folded = text.casefold()
-    # The words are searched first: substring search runs at gigabytes a second, the pattern does not.
-    if any(word in folded for word in _SECRET_WORDS) and _SECRET.search(text):
-        sample.review("possible_secret", flag=True)
-    if any(term.casefold() in folded for term in settings["sensitive_terms"]):
-        sample.review("sensitive_term", flag=True)
-
-
 def apply_quality_policy(sample: Sample, settings: Settings) -> None:
-    policies = settings["quality_policies"]
-    if not policies:
+    """Judge a record by scores that came with it, by the rules of zgcm.config.corpus.QualityPolicy."""
+    policy = _policy(sample, settings["quality_policies"])
+    if policy is None:
         return
-    key = sample.first("source_key", "source") or sample.dataset or sample.category
-    policy = policies.get(key) or policies.get(sample.category) or policies.get("default") or {}
-    score = number(sample.data.get(policy.get("score_field", "quality_score")))
+    score = number(sample.data.get(policy["score_field"]))
     if score is not None:
         sample.metrics["quality_score"] = score
-        if (minimum := policy.get("review_min")) is not None and score < minimum:
+        if (minimum := policy["review_min"]) is not None and score < minimum:
             sample.drop("quality_score_below_drop_threshold")
-        elif (minimum := policy.get("keep_min")) is not None and score < minimum:
+        elif (minimum := policy["keep_min"]) is not None and score < minimum:
             sample.review("quality_score_below_keep_threshold")
-    elif policy.get("require_score", False):
+    elif policy["require_score"]:
         sample.review("missing_quality_score", flag=True)
 
-    field, limit = policy.get("hard_error_field"), policy.get("hard_error_max")
-    error = number(sample.data.get(field)) if field is not None else None
-    if error is not None and limit is not None:
+    error = number(sample.data.get(policy["hard_error_field"]))
+    if error is not None:
         sample.metrics["hard_error_score"] = error
-        if error > limit:
+        if error > policy["hard_error_max"]:
             sample.drop("hard_error_score_exceeded")
+
+
+def _policy(sample: Sample, policies: dict[str, Any]) -> dict[str, Any] | None:
+    """The policy of the record's source_key, source or dataset, else of its category, else the default."""
+    own = str(sample.first("source_key", "source") or sample.dataset)
+    return next((policies[key] for key in (own, sample.category, "default") if key in policies), None)
 
 
 def stamp_text_digest(sample: Sample, settings: Settings) -> None:
     """`data.text_sha256`, as the published exact deduplication leaves it. Duplicates themselves are found
     per mix, across shards and sources, by the fingerprints; a cleaner of one shard cannot see them."""
     if "text_sha256" not in sample.data:
-        digest = hashlib.sha256(comparison_form(sample.text()).encode("utf-8", "surrogatepass"))
+        text = sample.text()
+        compared = text.casefold() if text is sample.normal_text else comparison_form(text)
+        digest = hashlib.sha256(compared.encode("utf-8", "surrogatepass"))
         sample.data["text_sha256"] = digest.hexdigest()
 
 
@@ -119,13 +111,14 @@ def metadata(sample: Sample) -> dict[str, Any]:
 
 
 def number(value: Any) -> float | None:
-    """A number, or a string that is one; anything else, booleans too, is None."""
+    """A finite number, or a string that is one; anything else, booleans too, is None."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        return float(value)
-    except ValueError:
+        known = float(value)
+    except (ValueError, OverflowError):
         return None
+    return known if math.isfinite(known) else None
 
 
 PREFIX: list[Step] = [

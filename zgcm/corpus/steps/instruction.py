@@ -1,8 +1,8 @@
-"""Steps for instructions and their answers (fact sheet 1.6)."""
+"""Steps for instructions and their answers."""
 
 from typing import Any
 
-from zgcm.corpus.messages import messages_of, messages_text
+from zgcm.corpus.messages import messages_of, messages_text, said_by
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
 from zgcm.corpus.steps.posttrain import copy_absent, trains_on_messages
@@ -36,16 +36,17 @@ def validate_instruction_pair(sample: Sample, settings: Settings) -> None:
 
 
 def filter_instruction_templates(sample: Sample, settings: Settings) -> None:
-    response = sample.string("response").casefold()
-    if any(template in response for template in _TEMPLATES):
+    messages = messages_of(sample.data)
+    response = said_by(messages, "assistant") if messages else sample.string("response")
+    if any(template in response.casefold() for template in _TEMPLATES):
         sample.review("generic_model_template")
 
 
 def bucket_instruction(sample: Sample, settings: Settings) -> None:
-    messages = sample.data.get("messages")
+    turns = [item for item in messages_of(sample.data) if item.get("role") != "system"]
     sample.buckets["task"] = str(sample.first("task", "category") or "general")
     sample.buckets["risk"] = str(sample.data.get("risk_category") or "normal")
-    sample.buckets["turns"] = "multi" if isinstance(messages, list) and len(messages) > 2 else "single"
+    sample.buckets["turns"] = "multi" if len(turns) > 2 else "single"
 
 
 STEPS: list[Step] = [

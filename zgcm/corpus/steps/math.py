@@ -1,4 +1,4 @@
-"""Steps for problems with solutions (fact sheet 1.6)."""
+"""Steps for problems with solutions."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ from zgcm.corpus.steps.posttrain import copy_absent, trains_on_messages
 SETTINGS: dict[str, Any] = {"math_min_solution_chars": 32}
 
 _FIGURE = re.compile(r"<img|\S\.(?:png|jpe?g|gif|svg)\b|\\includegraphics|see (?:the )?figure", re.IGNORECASE)
-_ANSWER = re.compile(r"final answer|answer\s*[:：]|therefore|thus|\\boxed\{|答案|所以", re.IGNORECASE)
+_ANSWER = re.compile(r"final answer|answer\s*[:：]|\b(?:therefore|thus)\b|\\boxed\{|答案|所以", re.IGNORECASE)
 
 
 def normalize_math_schema(sample: Sample, settings: Settings) -> None:

@@ -1,9 +1,9 @@
-"""Conversations in one form: roles, reasoning apart from the answer, tool arguments as JSON (1.7)."""
+"""Conversations in one form: roles, reasoning apart from the answer, tool arguments as JSON."""
 
 import re
 from typing import Any
 
-from zgcm.corpus.messages import Message, json_text, messages_of, messages_text
+from zgcm.corpus.messages import Message, content_text, json_text, messages_of, messages_text
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
 
@@ -52,7 +52,7 @@ def _message(raw: Message) -> Message:
     message["role"] = _ROLES.get(role, role)
     content = message.get("content")
     if content is not None and not isinstance(content, str):
-        content = message["content"] = str(content)
+        content = message["content"] = content_text(content)
     if message["role"] == "assistant" and content and (thought := _THINK.search(content)):
         reasoning = thought[1].strip()
         if reasoning and not message.get("reasoning_content"):

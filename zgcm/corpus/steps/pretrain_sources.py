@@ -1,4 +1,4 @@
-"""Steps of the pretraining families extracted documents and general text (fact sheet 1.6)."""
+"""Steps of the pretraining families extracted documents and general text."""
 
 from typing import Any
 

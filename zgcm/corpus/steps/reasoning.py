@@ -1,4 +1,4 @@
-"""Steps for worked reasoning (fact sheet 1.6)."""
+"""Steps for worked reasoning."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ SETTINGS: dict[str, Any] = {"reasoning_min_chars": 64}
 _ARTIFACT = re.compile(
     r"<\|(?:system|assistant|user|endoftext)[^>]*\|>|\[system prompt\]|api[ _]error", re.IGNORECASE
 )
-_CUE = re.compile(r"because|therefore|first,|\bstep\s*\d|we need to|由于|因此|首先|步骤", re.IGNORECASE)
+_CUE = re.compile(r"\b(?:because|therefore|first,|step\s*\d|we need to\b)|由于|因此|首先|步骤", re.IGNORECASE)
 
 
 def normalize_reasoning_schema(sample: Sample, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Steps for web text and web questions (fact sheet 1.6)."""
+"""Steps for web text and web questions."""
 
 import re
 from typing import Any
@@ -6,18 +6,22 @@ from typing import Any
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
 from zgcm.corpus.steps.common import number
+from zgcm.corpus.steps.posttrain import trains_on_messages
 
 SETTINGS: dict[str, Any] = {"web_boilerplate_limit": 4}
 
 MIN_UNIQUE_LINES = 0.45
 _BOILERPLATE = re.compile(
-    "cookie policy|accept all cookies|privacy policy|sign in|subscribe now", re.IGNORECASE
+    r"\b(?:cookie policy|accept all cookies|privacy policy|sign in|subscribe now)\b", re.IGNORECASE
 )
 _UNKNOWN = re.compile(r"\s*(?:unknown|na|n/a|i don'?t know|无法回答|不知道)\s*[.!。！]?\s*", re.IGNORECASE)
 
 
 def normalize_web_schema(sample: Sample, settings: Settings) -> None:
-    if isinstance(sample.data.get("question"), str) and isinstance(sample.data.get("answer"), str):
+    question_and_answer = isinstance(sample.data.get("question"), str) and isinstance(
+        sample.data.get("answer"), str
+    )
+    if question_and_answer and not trains_on_messages(sample):
         sample.text_fields = ("question", "answer")
         sample.buckets["subtype"] = "web_qa"
     else:

@@ -1,4 +1,4 @@
-"""The reward of one response: raw correctness, less a penalty on long right answers (fact sheet 6.6)."""
+"""The reward of one response: raw correctness, less a penalty on long right answers (as published)."""
 
 import math
 from collections.abc import Sequence

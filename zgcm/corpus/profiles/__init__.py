@@ -1,0 +1,1 @@
+"""Dataset profiles, one file each. A file here is registered by its name (see zgcm.config.profiles)."""

@@ -1,0 +1,70 @@
+"""The step that looks for credentials, personal data and listed terms, and applies the source's policy."""
+
+from collections import Counter
+from typing import Any
+
+from zgcm.corpus.pipeline import Settings
+from zgcm.corpus.sample import Sample
+
+SETTINGS: dict[str, Any] = {"sensitive_terms": [], "secrets": "review", "pii": "redact"}
+FOUND = "found_"
+"""Prefix of the metrics that count findings, for instance `found_email`."""
+
+
+def scan_sensitive_content(sample: Sample, settings: Settings) -> None:
+    """Flags and counts what is found. By policy the record stays (`keep`), is looked at (`review`), loses the
+    finding (`redact`: in every string of it, also in copies under other names), or goes (`drop`)."""
+    from zgcm.corpus.scan.matcher import scan
+
+    terms = settings["sensitive_terms"]
+    strings = _trained_strings(sample)
+    whole = "\n".join(strings) if len(strings) > 1 or not strings else strings[0]
+    if terms:
+        folded = whole.casefold()
+        if any(term.casefold() in folded for term in terms):
+            sample.review("sensitive_term", flag=True)
+    if not (found := scan(whole)):
+        return
+    counts = Counter(finding.kind for finding in found)
+    sample.metrics.update({f"{FOUND}{kind}": float(count) for kind, count in sorted(counts.items())})
+    redacted = [kind for kind in counts if _apply(sample, kind, settings)]
+    if redacted:
+        _redact(sample, redacted)
+
+
+def count_findings(metrics: dict[str, float], counts: Counter[str]) -> None:
+    """Add a record's findings to the counts of its shard, by kind."""
+    for name, value in metrics.items():
+        if name.startswith(FOUND):
+            counts[name.removeprefix(FOUND)] += int(value)
+
+
+def _apply(sample: Sample, kind: str, settings: Settings) -> bool:
+    """Mark the sample by the policy for this kind; whether its findings are to be replaced."""
+    policy = settings["secrets" if kind == "secret" else "pii"]
+    reason = "possible_secret" if kind == "secret" else "possible_pii"
+    if policy == "redact":
+        sample.flags.add(f"redacted_{kind}")
+        return True
+    if policy in ("review", "drop"):
+        sample.flags.add(reason)
+        sample.flags.add(f"possible_{kind}")
+        sample.mark(policy, reason)
+    return False
+
+
+def _trained_strings(sample: Sample) -> list[str]:
+    """What the record trains on: its conversation where it has one, else its text."""
+    from zgcm.corpus.scan.redact import scanned_strings
+
+    messages = sample.data.get("messages")
+    if isinstance(messages, list) and messages:
+        return scanned_strings([messages, sample.data.get("tools")])
+    text = sample.text()
+    return [text] if text else []
+
+
+def _redact(sample: Sample, kinds: list[str]) -> None:
+    from zgcm.corpus.scan.redact import redact_value
+
+    sample.data = redact_value(sample.data, kinds)
