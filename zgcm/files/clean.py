@@ -95,3 +95,8 @@ def file_source(path: Path, keys: dict[str, Any]) -> FileSource:
 def clean_line(job: CleanJob, summary: Summary) -> str:
     counts = ", ".join(f"{summary[name]:,} {name}" for name in COUNTS[:-1])
     return f"{job.path}: {'done before; ' if summary.get('skipped') else ''}{counts}"
+
+
+def total_line(total: Summary, output: Path) -> str:
+    counts = ", ".join(f"{total[name]:,} {name}" for name in COUNTS[:-1])
+    return f"{output}: {len(total['files']):,} files, {counts}"
