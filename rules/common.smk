@@ -5,13 +5,19 @@ and code never do.
 """
 
 from zgcm import identity
-from zgcm.layout import mix_shards, raw_input, source_shards
+from zgcm.layout import compared_shards, mix_shards, raw_input, source_shards, used_shards
 
 DOCUMENT_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "documents"]
 PACKED_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "packed"]
 PACKED_PARTS = [
     f"{part}.{suffix}" for part in ("tokens", "targets", "cu_seqlens") for suffix in ("bin", "idx")
 ]
+# Mixes with the same evaluation files share the shards' contamination; any of them names it to the verb.
+EVALUATIONS = {
+    identity.evaluation_set(mix.decontaminate): name
+    for name, mix in RECIPE.mixes.items()
+    if mix.decontaminate is not None
+}
 
 
 def one_of(names):
@@ -24,6 +30,8 @@ wildcard_constraints:
     mix=one_of(RECIPE.mixes),
     stage=one_of(RECIPE.stages),
     shard=r"\d{5}",
+    scheme=r"\d+x\d+x\d+",
+    evaluations=one_of(EVALUATIONS),
 
 
 # --- identity -----------------------------------------------------------------------------------------------
@@ -103,6 +111,35 @@ def index_idx(source, shard):
 
 def kept_by_earlier_mixes(wildcards):
     return [str(LAYOUT.kept(mix)) for mix in RECIPE.mixes[wildcards.mix].exclude]
+
+
+def evaluated_mix(wildcards):
+    return EVALUATIONS[wildcards.evaluations]
+
+
+def evaluation_files(wildcards):
+    return RECIPE.mixes[evaluated_mix(wildcards)].decontaminate.against
+
+
+def contamination_of_the_mix(wildcards):
+    section = RECIPE.mixes[wildcards.mix].decontaminate
+    if section is None:
+        return []
+    evaluations = identity.evaluation_set(section)
+    return [str(LAYOUT.contamination(*place, evaluations)) for place in used_shards(RECIPE, wildcards.mix)]
+
+
+def near_duplicate_inputs(wildcards):
+    """What near-duplicates are sought with: bands, fingerprints and texts of the mix's shards and of those that its
+    excluded mixes drew from, and what these selected."""
+    mix = RECIPE.mixes[wildcards.mix]
+    if mix.near_duplicates is None:
+        return []
+    found = []
+    for place in compared_shards(RECIPE, wildcards.mix):
+        found += [LAYOUT.minhash(*place, mix.near_duplicates.scheme)]
+        found += [LAYOUT.fingerprints(*place), LAYOUT.cleaned(*place)]
+    return [*map(str, found), *(path for other in mix.exclude for path in selections(other))]
 
 
 def selections(mix):

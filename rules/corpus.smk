@@ -73,3 +73,53 @@ rule fingerprint:
         "Fingerprint shard {wildcards.shard} of {wildcards.source}"
     shell:
         "zgcm fingerprint {wildcards.source} {wildcards.shard} > {log} 2>&1"
+
+
+rule minhash:
+    input:
+        "results/corpus/{source}/{shard}.jsonl.zst",
+    output:
+        "results/corpus/{source}/{shard}.{scheme}.minhash",
+    log:
+        "results/logs/minhash/{source}/{shard}.{scheme}.log",
+    benchmark:
+        "results/benchmarks/minhash/{source}/{shard}.{scheme}.tsv"
+    params:
+        recipe_id=source_id("minhash"),
+    threads: step_threads("clean")
+    resources:
+        mem_mb=step_resource("clean", "mem_mb"),
+        runtime=step_resource("clean", "runtime_minutes"),
+        slurm_partition=step_resource("clean", "partition"),
+    conda:
+        "../envs/laptop.yaml"
+    message:
+        "Hash shard {wildcards.shard} of {wildcards.source} into MinHash bands"
+    shell:
+        "zgcm minhash {wildcards.source} {wildcards.shard} --scheme {wildcards.scheme} > {log} 2>&1"
+
+
+rule contamination:
+    input:
+        records="results/corpus/{source}/{shard}.jsonl.zst",
+        evaluations=evaluation_files,
+    output:
+        "results/corpus/{source}/{shard}.{evaluations}.contamination",
+    log:
+        "results/logs/contamination/{source}/{shard}.{evaluations}.log",
+    benchmark:
+        "results/benchmarks/contamination/{source}/{shard}.{evaluations}.tsv"
+    params:
+        mix=evaluated_mix,
+        recipe_id=source_id("decontaminate"),
+    threads: step_threads("clean")
+    resources:
+        mem_mb=step_resource("clean", "mem_mb"),
+        runtime=step_resource("clean", "runtime_minutes"),
+        slurm_partition=step_resource("clean", "partition"),
+    conda:
+        "../envs/laptop.yaml"
+    message:
+        "Compare shard {wildcards.shard} of {wildcards.source} with the evaluation files of mix {params.mix}"
+    shell:
+        "zgcm contamination {params.mix} {wildcards.source} {wildcards.shard} > {log} 2>&1"

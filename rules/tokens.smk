@@ -59,8 +59,8 @@ rule index:
 rule dedup:
     input:
         fingerprints=of_the_mix(LAYOUT.fingerprints),
-        summaries=of_the_mix(LAYOUT.cleaning_summary),
-        records=of_the_mix(LAYOUT.cleaned),
+        contamination=contamination_of_the_mix,
+        near_duplicates=near_duplicate_inputs,
         earlier=kept_by_earlier_mixes,
     output:
         "results/mixes/{mix}/duplicates.parquet",

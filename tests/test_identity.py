@@ -146,7 +146,7 @@ def with_descendants(recipe: Recipe, start: set[Step]) -> set[Step]:
 def structural(path: KeyPath) -> bool:
     """Keys that name another step: a changed one names a step that does not exist."""
     return (
-        path[-1] in ("init", "mix", "exclude")
+        path[-1] in ("init", "mix", "exclude", "against")
         or (path[0] == "mixes" and path[-1] == "sources")
         or path in (("tokenizer", "sources"), ("tokenizer", "kind"))
         or (path[0] == "sources" and path[-1] == "lock")

@@ -72,6 +72,8 @@ def write_fingerprints(path: Path, rows: Sequence[Row]) -> None:
         "quality": pa.array([row["metrics"].get("quality_score") for row in rows], pa.float32()),
         "chars": pa.array([len(text) for text in texts], pa.int32()),
         "source_id": pa.array([row["source_id"] for row in rows], pa.string()),
+        "decision": pa.array([row["decision"] for row in rows], pa.string()),
+        "simhash": pa.array([None] * len(rows), pa.uint64()),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns), path)

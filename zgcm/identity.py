@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.config.base import semantic
+from zgcm.config.corpus import Decontamination
 from zgcm.config.profiles import profile_identity
 from zgcm.config.recipe import Recipe
 from zgcm.config.stages import TrainStage
-from zgcm.io import canonical_json, read_json
+from zgcm.io import canonical_json, read_json, sha256_file
 
 # Raise a step's number when a change of code changes its results; everything after it becomes stale.
 VERSIONS = {
     "raw": 1,
     "clean": 2,
-    "fingerprint": 1,
+    "fingerprint": 2,
+    "minhash": 1,
+    "decontaminate": 1,
     "tokenizer": 1,
     "index": 1,
     "mix": 2,
@@ -133,6 +136,22 @@ def _fingerprint(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     return {}, [("clean", name)]
 
 
+def evaluation_set(section: Decontamination) -> str:
+    """Names a set of evaluation files and how they are compared, by content and file name."""
+    files = [[Path(name).name, _content(name, _modified(name))] for name in section.against]
+    return digest({"files": files, **semantic(section)})
+
+
+def _modified(path: str) -> int:
+    return Path(path).stat().st_mtime_ns if Path(path).exists() else 0
+
+
+@cache
+def _content(path: str, modified_ns: int) -> str:
+    """SHA-256 of a file; of a missing one nothing, since planning must not need it."""
+    return sha256_file(Path(path)) if modified_ns else ""
+
+
 def _tokenizer(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     tokenizer = recipe.tokenizer
     settings = semantic(tokenizer)
@@ -155,6 +174,11 @@ def _mix(recipe: Recipe, name: str) -> tuple[Any, Parents]:
         parents += [("fingerprint", source), ("index", source)]
     # Of equal texts the one of the source listed first survives, so the order of the keys decides too.
     settings = {"name": name, **semantic(mix), "include": include, "source_order": list(mix.sources)}
+    if mix.near_duplicates is not None:
+        parents += [("minhash", source) for source in mix.sources]
+    if mix.decontaminate is not None:
+        parents += [("decontaminate", source) for source in mix.sources]
+        settings["evaluations"] = evaluation_set(mix.decontaminate)
     return settings, parents + [("mix", other) for other in mix.exclude]
 
 
@@ -183,6 +207,8 @@ _SETTINGS = {
     "raw": _raw,
     "clean": _clean,
     "fingerprint": _fingerprint,
+    "minhash": _fingerprint,
+    "decontaminate": _fingerprint,
     "tokenizer": _tokenizer,
     "index": _index,
     "mix": _mix,

@@ -36,6 +36,14 @@ class Layout:
     def fingerprints(self, source: str, shard: str) -> Path:
         return self.root / "corpus" / source / f"{shard}.fingerprints"
 
+    def minhash(self, source: str, shard: str, scheme: str) -> Path:
+        """Band hashes; `scheme` is bands x rows x ngram (14x8x5)."""
+        return self.root / "corpus" / source / f"{shard}.{scheme}.minhash"
+
+    def contamination(self, source: str, shard: str, evaluations: str) -> Path:
+        """Rows that share a run of words with one of a set of evaluation files (see `evaluation_set`)."""
+        return self.root / "corpus" / source / f"{shard}.{evaluations}.contamination"
+
     # --- tokens -------------------------------------------------------------------------------------
     @property
     def tokenizer(self) -> Path:
@@ -140,7 +148,7 @@ def raw_input(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
     """The raw file that cleaning a shard reads."""
     section = recipe.sources[source]
     if section.kind == "demo":
-        return layout.raw(source, f"{shard}.jsonl.zst")
+        return layout.raw(source, f"{shard}.{section.format}")
     if section.kind == "files":
         files = section.files or [
             item["path"] for item in read_lock(Path(str(section.lock)), source)["files"]
@@ -171,3 +179,20 @@ def cleaned_shard(layout: Layout, source: str, shard: str) -> Path:
 
 def mix_shards(recipe: Recipe, mix: str) -> list[str]:
     return [shard_name(index) for index in range(recipe.mixes[mix].shards)]
+
+
+def used_shards(recipe: Recipe, mix: str) -> list[tuple[str, str]]:
+    """(source, shard) of everything a mix draws from; sources of weight 0 take no part."""
+    return [
+        (source, shard)
+        for source, weight in recipe.mixes[mix].sources.items()
+        if weight > 0
+        for shard in source_shards(recipe, source)
+    ]
+
+
+def compared_shards(recipe: Recipe, mix: str) -> list[tuple[str, str]]:
+    """(source, shard) of everything that near-duplicates of a mix are sought in: its own, then those of the
+    mixes that it excludes."""
+    mixes = [mix, *recipe.mixes[mix].exclude]
+    return list(dict.fromkeys(place for name in mixes for place in used_shards(recipe, name)))

@@ -1,6 +1,6 @@
-"""Rows of a parquet file as records, streaming; a part of a file is a range of its rows."""
+"""Rows of a parquet file as records, streaming; a part of a file is a range of its rows. And back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +8,7 @@ import orjson
 
 from zgcm.badlines import BadLine
 from zgcm.errors import ZgcmError
+from zgcm.io import atomic_open
 from zgcm.lines import Part
 from zgcm.parse import MAX_DEPTH, Record, Refused
 
@@ -42,6 +43,22 @@ def read_rows(path: Path, part: Part, on_bad: Callable[[BadLine], None]) -> Iter
             "Not a readable parquet file", where=f"{path}:{number + 1}", found=str(error).splitlines()[0],
             hint="copy or download it again",
         )  from error  # fmt: skip
+
+
+def write_rows(path: Path, records: Iterable[Record]) -> int:
+    """Write all records atomically as one parquet file and return how many; holds them all in memory.
+
+    A column for each key of any record; a record without it has null there.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = list(records)
+    keys = sorted({key for row in rows for key in row})
+    table = pyarrow.Table.from_pylist([{key: row.get(key) for key in keys} for row in rows])
+    with atomic_open(path) as stream:
+        pyarrow.parquet.write_table(table, stream, compression="zstd")
+    return len(rows)
 
 
 def _numbered_rows(table: "pyarrow.parquet.ParquetFile", part: Part) -> Iterator[tuple[int, "_Row"]]:

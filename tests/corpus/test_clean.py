@@ -90,7 +90,7 @@ def test_fingerprints_of_several_groups(tmp_path, monkeypatch):
     monkeypatch.setattr(fingerprint, "ROWS_A_GROUP", 4)
     rows = [
         {"data": {"text": f"text {number}"}, "text_fields": ["text"], "source_id": "é" * number,
-         "metrics": {"quality_score": number / 2} if number % 3 else {}}
+         "decision": "keep", "metrics": {"quality_score": number / 2} if number % 3 else {}}
         for number in range(11)
     ]  # fmt: skip
     write_records(tmp_path / "x.jsonl.zst", rows)
@@ -99,7 +99,8 @@ def test_fingerprints_of_several_groups(tmp_path, monkeypatch):
     table.validate(full=True)
     assert table.to_pylist() == [
         {"row": number, "exact": exact_fingerprint(f"text {number}"), "chars": 6 + number // 10,
-         "source_id": "é" * number, "quality": number / 2 if number % 3 else None}
+         "source_id": "é" * number, "quality": number / 2 if number % 3 else None, "decision": "keep",
+         "simhash": None}
         for number in range(11)
     ]  # fmt: skip
 

@@ -9,15 +9,29 @@ from support import recipe_with
 
 from zgcm.corpus import demo
 from zgcm.corpus.demo import build_shard, documentation, library_files, split_text
+from zgcm.corpus.raw import make_raw
 from zgcm.errors import ZgcmError
+from zgcm.layout import Layout
+from zgcm.records import read_records
+
+
+def raw(content, documents=20, shards=2, **more):
+    return {
+        "kind": "demo", "content": content, "stage": "pretrain", "category": "general_text",
+        "documents": documents, "shards": shards, **more,
+    }  # fmt: skip
 
 
 def source(content, documents=20, shards=2, **more):
     """A demo section; the generator does not look at stage and category."""
-    return recipe_with(
-        {"kind": "demo", "content": content, "stage": "pretrain", "category": "general_text",
-         "documents": documents, "shards": shards, **more}
-    ).sources["mine"]  # fmt: skip
+    return recipe_with(raw(content, documents, shards, **more)).sources["mine"]
+
+
+def strip_nulls(value):
+    """Without keys that are null: a parquet column has one in each row that lacks the key."""
+    if isinstance(value, dict):
+        return {key: strip_nulls(item) for key, item in value.items() if item is not None}
+    return [strip_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("content", ["code", "prose", "arithmetic", "conversations", "traces"])
@@ -66,8 +80,21 @@ def test_too_many_documents_and_too_few():
         build_shard(source("code", documents=1), "mine", 1)
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])
+def test_every_format_holds_the_same_records(ending, tmp_path):
+    whole = recipe_with(raw("traces"))
+    expected = [strip_nulls(r) for r in read_records(make_raw(whole, Layout(tmp_path), "mine", "00000"))]
+    other = recipe_with(raw("traces", format=ending))
+    path = make_raw(other, Layout(tmp_path), "mine", "00000")
+    assert path.name == f"00000.{ending}"
+    assert [strip_nulls(record) for record in read_records(path)] == expected
+    first = path.read_bytes()
+    make_raw(other, Layout(tmp_path), "mine", "00000")
+    assert path.read_bytes() == first
+
+
 @pytest.mark.parametrize("content, key, value", [
-    ("code", "max_digit", 7), ("arithmetic", "estimate_share", 0.5), ("conversations", "document_chars", 100),
+    ("code", "max_digit", 8), ("arithmetic", "estimate_share", 0.6), ("conversations", "document_chars", 100),
     ("conversations", "estimate_share", 1.5), ("prose", "document_chars", 0), ("arithmetic", "max_digit", 10),
 ])  # fmt: skip
 def test_a_key_of_another_content_or_out_of_range_is_refused_with_the_recipe(content, key, value):

@@ -1,4 +1,4 @@
-"""`zgcm raw`, `clean`, `fingerprint` and `sources`: from raw shards to cleaned, comparable ones."""
+"""`zgcm raw`, `clean`, `fingerprint`, `minhash`, `contamination`, `sources`: one shard at a time."""
 
 import json
 from pathlib import Path
@@ -107,8 +107,56 @@ def fingerprint(
 
     loaded, layout = open_recipe(recipe, results)
     cleaned = find_cleaned(loaded, layout, source, shard)
-    count = write_fingerprints(cleaned, layout.fingerprints(source, shard))
+    cleaning = loaded.sources[source].cleaning
+    ngram = cleaning.near_dedup_ngram if cleaning.near_dedup else None
+    count = write_fingerprints(cleaned, layout.fingerprints(source, shard), ngram)
     typer.echo(f"{source} {shard}: {count:,} fingerprints")
+
+
+@app.command()
+def minhash(
+    source: Source,
+    shard: Shard,
+    scheme: Annotated[
+        str, typer.Option(help="Bands x rows x words of a shingle, as in a mix's near_duplicates.")
+    ] = "14x8x5",
+    recipe: RecipeOption = DEFAULT_RECIPE,
+    results: ResultsOption = DEFAULT_RESULTS,
+) -> None:
+    """Hash one cleaned shard into MinHash bands, for near-duplicates across shards, sources and mixes.
+
+    Writes RESULTS/corpus/SOURCE/SHARD.SCHEME.minhash (parquet, one row per record).
+    """
+    from zgcm.corpus.clean import find_cleaned
+    from zgcm.corpus.minhash import parse_scheme, write_minhash
+
+    loaded, layout = open_recipe(recipe, results)
+    section = parse_scheme(scheme)
+    cleaned = find_cleaned(loaded, layout, source, shard)
+    count = write_minhash(cleaned, layout.minhash(source, shard, section.scheme), section)
+    typer.echo(f"{source} {shard}: {count:,} texts in {section.bands} bands")
+
+
+@app.command()
+def contamination(
+    mix: Annotated[str, typer.Argument(help="A mix of the recipe that has `decontaminate`.")],
+    source: Source,
+    shard: Shard,
+    recipe: RecipeOption = DEFAULT_RECIPE,
+    results: ResultsOption = DEFAULT_RESULTS,
+    as_json: JsonOption = False,
+) -> None:
+    """List the documents of one cleaned shard that share a run of words with the mix's evaluation files.
+
+    Writes RESULTS/corpus/SOURCE/SHARD.EVALUATIONS.contamination (parquet: row, evaluation, item, ngram,
+    matches). Mixes with the same evaluation files share it.
+    """
+    from zgcm.corpus.decontaminate import contaminate_shard, summary_line
+
+    loaded, layout = open_recipe(recipe, results)
+    counts = contaminate_shard(loaded, layout, mix, source, shard)
+    line = f"{source} {shard}: {summary_line(counts)}"
+    typer.echo(json.dumps(counts, sort_keys=True) if as_json else line)
 
 
 @sources_app.command("lock")

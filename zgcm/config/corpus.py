@@ -61,8 +61,22 @@ class Cleaning(Section):
     quality_policies: dict[str, QualityPolicy] = {}
     """Name -> policy. A record takes the one of its source_key, source or dataset name, else of its category,
     else `default`."""
+    near_dedup: bool = False
+    """Mixes also leave out this source's SimHash duplicates, as the published configuration has it."""
+    near_dedup_threshold: NonNegativeInt = 3
+    """Largest Hamming distance of two 64-bit SimHashes that counts as a duplicate."""
+    near_dedup_bands: PositiveInt = 4
+    """Equal slices of the SimHash, one of which must agree; more than the threshold, a divisor of 64."""
+    near_dedup_ngram: PositiveInt = 5
+    """Words in a SimHash feature."""
     settings: dict[str, Any] = {}
     """Further settings of category steps and dataset profiles, by their published names."""
+
+    @model_validator(mode="after")
+    def _simhash_bands(self) -> "Cleaning":
+        if 64 % self.near_dedup_bands or self.near_dedup_threshold >= self.near_dedup_bands:
+            raise ValueError("`near_dedup_bands` must divide 64 and be larger than `near_dedup_threshold`")
+        return self
 
 
 class Decisions(Section):
@@ -137,13 +151,15 @@ class DemoSource(_Source):
     document_chars: PositiveInt | None = None
     """Longer texts are split (code: 6,000 when absent, prose: 4,000)."""
 
+    format: Literal["jsonl", "jsonl.gz", "jsonl.zst", "parquet"] = "jsonl.zst"
+    """Of the raw files."""
     planted: NonNegativeInt = 0
     """So many documents more: near-copies and quoted evaluation items, which a mix must find (prose)."""
 
     @model_validator(mode="after")
     def _keys_of_the_content(self) -> "DemoSource":
         for key, contents in DEMO_KEYS.items():
-            if key in self.model_fields_set and self.content not in contents:
+            if self.content not in contents and getattr(self, key) != type(self).model_fields[key].default:
                 raise ValueError(f"`{key}` is a key of {' and '.join(contents)}, not of {self.content}")
         return self
 
@@ -188,6 +204,45 @@ class HubSource(_Source):
 Source = Annotated[DemoSource | FileSource | HubSource, Field(discriminator="kind")]
 
 
+class NearDuplicates(Section):
+    """MinHash: how much two texts of a mix may share. `{}` takes every default."""
+
+    threshold: float = Field(default=0.8, gt=0, le=1)
+    """Exact Jaccard similarity of the shingle sets from which on two texts are near-duplicates."""
+    bands: int = Field(default=14, ge=1, le=64)
+    """Two texts of similarity s are compared with probability 1 - (1 - s^rows)^bands."""
+    rows: int = Field(default=8, ge=1, le=64)
+    """MinHash values in a band."""
+    ngram: PositiveInt = 5
+    """Words in a shingle; a character is a word in Chinese, Japanese, Thai and the like."""
+
+    @property
+    def scheme(self) -> str:
+        """Names the files of band hashes, which the threshold does not change."""
+        return f"{self.bands}x{self.rows}x{self.ngram}"
+
+
+class Decontamination(Section):
+    """Which evaluation files a mix must not share a run of words with."""
+
+    against: list[str] = execution([])
+    """Evaluation files: .jsonl (.gz, .zst), .parquet, or text with one item a line. Name and content are
+    identity, the directory is not."""
+    fields: list[str] = []
+    """Fields of an item to look for; absent: every string in it."""
+    ngram: PositiveInt = 13
+    """Words in a run."""
+    shortest: PositiveInt = 8
+    """Evaluation texts of fewer words than `ngram` are sought whole, down to this many; documents of fewer
+    words are searched for runs of this many."""
+
+    @model_validator(mode="after")
+    def _some_file(self) -> "Decontamination":
+        if not self.against:
+            raise ValueError("`against` must name at least one evaluation file")
+        return self
+
+
 class Mix(Section):
     """Documents of some sources, deduplicated, sampled to a quota, ordered, and written as shards."""
 
@@ -205,6 +260,10 @@ class Mix(Section):
     """Of sampling and shuffling."""
     exclude: list[str] = []
     """Earlier mixes whose documents must not occur again."""
+    near_duplicates: NearDuplicates | None = None
+    """Leave out near-duplicates, also of the excluded mixes; absent: exact duplicates only."""
+    decontaminate: Decontamination | None = None
+    """Leave out documents that share a run of words with an evaluation file; absent: none."""
     max_epochs: PositiveInt = 1
     """How often a small source may be repeated to meet the quota."""
     min_document_tokens: NonNegativeInt = 0

@@ -8,6 +8,7 @@ from zgcm.corpus.lock import check_file, locked_file
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout, raw_input, read_lock, shard_name, source_shards
 from zgcm.records import write_records
+from zgcm.rows import write_rows
 
 
 def make_raw(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
@@ -25,7 +26,8 @@ def make_raw(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
     from zgcm.corpus.demo import build_shard
 
     path = raw_input(recipe, layout, source, shard)
-    write_records(path, build_shard(section, source, int(shard)))
+    write = write_rows if section.format == "parquet" else write_records
+    write(path, build_shard(section, source, int(shard)))
     return path
 
 
