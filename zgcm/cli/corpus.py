@@ -16,9 +16,7 @@ from zgcm.cli.app import (
     app,
     open_recipe,
 )
-
 from zgcm.cli.opened import Opened, recipe_verb
-from zgcm.config.load import read_mapping
 
 sources_app = typer.Typer(no_args_is_help=True, help="Look at a recipe's sources and lock their files.")
 app.add_typer(sources_app, name="sources")
@@ -83,6 +81,7 @@ def clean(
         summary = clean_shard(opened.recipe, opened.layout, source, shard)
         opened.say(summary, summary_line(summary))
         return
+    from zgcm.config.load import read_mapping
     from zgcm.files.clean import clean_files, total_line
 
     keys = {} if settings is None else read_mapping(settings)

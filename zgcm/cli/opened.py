@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from inspect import Parameter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from zgcm.cli.app import DEFAULT_RECIPE, DEFAULT_RESULTS, JsonOption, RecipeOption, ResultsOption, app
-from zgcm.config.load import load_recipe
-from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
-from zgcm.layout import Layout
+
+if TYPE_CHECKING:
+    from zgcm.config.recipe import Recipe
+    from zgcm.layout import Layout
 
 
 @dataclass
@@ -33,11 +34,15 @@ class Opened:
     as_json: bool
 
     @cached_property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> "Recipe":
+        from zgcm.config.load import load_recipe
+
         return load_recipe(self.paths)
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> "Layout":
+        from zgcm.layout import Layout
+
         return Layout(self.results)
 
     def say(self, value: Any, line: str) -> None:

@@ -1,15 +1,17 @@
 """Verbs of the token files: tokenizer, index, inspect, dedup, mix, gather, pack, pack-summary."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from zgcm.cli import files
 from zgcm.cli.app import JsonOption, app
 from zgcm.cli.opened import Opened, recipe_verb, refuse_unknown
-from zgcm.config.recipe import Recipe
 from zgcm.layout import mix_shards, source_shards
+
+if TYPE_CHECKING:
+    from zgcm.config.recipe import Recipe
 
 MixArgument = Annotated[str, typer.Argument(help="A mix of the recipe.")]
 OutputShardArgument = Annotated[str, typer.Argument(help="The mix's output shard: 00000, 00001, ...")]
@@ -187,7 +189,7 @@ def pack_summary(opened: Opened, mix: MixArgument) -> None:
     )
 
 
-def _known_mix(recipe: Recipe, mix: str, kind: str, shard: str | None = None) -> None:
+def _known_mix(recipe: "Recipe", mix: str, kind: str, shard: str | None = None) -> None:
     refuse_unknown("mix", mix, [name for name, section in recipe.mixes.items() if section.kind == kind])
     if shard is not None:
         refuse_unknown("shard", shard, mix_shards(recipe, mix))

@@ -14,9 +14,9 @@ from zgcm.corpus.clean import clean_shard
 from zgcm.errors import ZgcmError
 from zgcm.fanout import Fanout, run_all
 from zgcm.files.plain import Summary, expand, finished, output_names, small_recipe, stamp
-from zgcm.identity import VERSIONS
 from zgcm.io import write_json
 from zgcm.layout import Layout
+from zgcm.versions import VERSIONS
 
 SHARD = "00000"
 COUNTS = ("in", "kept", "review", "dropped", "rejected", "characters")

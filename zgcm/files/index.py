@@ -16,13 +16,13 @@ import numpy as np
 from zgcm.errors import ZgcmError
 from zgcm.fanout import Fanout, run_all
 from zgcm.files.plain import Summary, expand, finished, output_names, stamp
-from zgcm.identity import VERSIONS
 from zgcm.io import write_json
 from zgcm.records import Record, read_numbered
 from zgcm.tokens.encode import load_encoder
 from zgcm.tokens.index import IndexFiles, write_index
 from zgcm.tokens.indexed import data_path, index_path, open_indexed, write_indexed
 from zgcm.tokens.tokenizer import any_facts
+from zgcm.versions import VERSIONS
 
 BLOCK_TOKENS = 1 << 22
 """Copied at a time when indexes are joined."""

@@ -3,15 +3,19 @@
 import glob
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zgcm.config.corpus import Mix
-from zgcm.config.recipe import Recipe
+import xxhash
+
 from zgcm.errors import ZgcmError
-from zgcm.identity import digest
-from zgcm.io import read_json, sha256_file
+from zgcm.io import canonical_json, read_json, sha256_bytes
 from zgcm.records import FORMATS, record_format
 
+if TYPE_CHECKING:
+    from zgcm.config.corpus import Mix
+    from zgcm.config.recipe import Recipe
+
+BLOCK = 1 << 22
 Summary = dict[str, Any]
 
 
@@ -51,17 +55,21 @@ def output_names(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def small_recipe(sources: dict[str, Any], mixes: dict[str, Mix] | None = None) -> Recipe:
+def small_recipe(sources: dict[str, Any], mixes: "dict[str, Mix] | None" = None) -> "Recipe":
     """A recipe of sources and mixes alone: no step on plain files reads anything else of one."""
+    from zgcm.config.recipe import Recipe
+
     return Recipe.model_construct(name="files", sources=sources, mixes=mixes or {})
 
 
 def stamp(path: Path, **settings: Any) -> Summary:
     """Names an output: the input's content and everything that the result depends on."""
-    return {
-        "input": {"bytes": path.stat().st_size, "sha256": sha256_file(path)},
-        "settings": digest(settings),
-    }
+    with path.open("rb") as stream:
+        content = xxhash.xxh3_128()
+        while chunk := stream.read(BLOCK):
+            content.update(chunk)
+    known = {"bytes": path.stat().st_size, "xxh3_128": content.hexdigest()}
+    return {"input": known, "settings": sha256_bytes(canonical_json(settings))[:12]}
 
 
 def finished(summary: Path, stamped: Summary, outputs: Sequence[Path]) -> Summary | None:

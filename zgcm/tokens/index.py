@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import write_json
 from zgcm.layout import Layout, cleaned_shard
@@ -24,8 +23,11 @@ from zgcm.tokens.complexity import lexical_complexity
 from zgcm.tokens.encode import Encoded, Encoder, encode, load_encoder
 from zgcm.tokens.facts import FactsWriter, write_facts
 from zgcm.tokens.indexed import IndexedWriter, token_dtype, write_indexed
-from zgcm.tokens.parity import Parity, start_parity
+from zgcm.tokens.parity import Checking
 from zgcm.tokens.text import record_messages, record_text
+
+if TYPE_CHECKING:
+    from zgcm.config.recipe import Recipe
 
 CHUNK_CHARACTERS = 8_000_000
 """Text encoded at a time; enough to keep 64 threads of gigatoken busy for some 10 ms."""
@@ -43,7 +45,7 @@ class _Chunk:
     characters: int = 0
 
 
-def index_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict[str, Any]:
+def index_shard(recipe: "Recipe", layout: Layout, source: str, shard: str) -> dict[str, Any]:
     """Tokenize a cleaned shard and return the report that lies beside the index.
 
     Raises ZgcmError for a missing tokenizer, an unreadable record, a conversation that the template refuses,
@@ -83,19 +85,22 @@ def write_index(
     """Tokenize records of `origin` and return the report, which states `facts_of_input` too.
 
     `measured` says whether lexical complexity is. `watch` hears how many documents and tokens were written.
-    The next chunk is read while gigatoken, which holds no lock, encodes the present one.
+    The next chunk is read, and the sample compared, while gigatoken, which holds no lock, encodes the present
+    chunk: two cores are busy.
     """
-    parity = start_parity(encoder)
     output.report.unlink(missing_ok=True)
     documents = tokens = 0
     with (
+        ThreadPoolExecutor(1) as pool,
         write_indexed(output.prefix, token_dtype(encoder.vocab_size)) as (writer, written),
         write_facts(output.facts) as facts,
     ):
+        parity = Checking(encoder, pool)
         for chunk in _ahead(_chunks(records, origin, encoder, measured)):
             tokens += _write_chunk(chunk, origin, encoder, parity, writer, facts)
             documents += len(chunk.documents)
             watch(documents, tokens)
+        compared = parity.finish()
     report = {
         **facts_of_input,
         **asdict(written),
@@ -103,7 +108,7 @@ def write_index(
         "vocab_size": encoder.vocab_size,
         "learned_tokens": facts.learned_tokens,
         "conversations_without_loss": facts.without_loss,
-        "parity": parity.result(),
+        "parity": compared,
     }
     write_json(output.report, report)
     return report
@@ -155,7 +160,7 @@ def _write_chunk(
     chunk: _Chunk,
     origin: Path,
     encoder: Encoder,
-    parity: Parity,
+    parity: Checking,
     writer: IndexedWriter,
     facts: FactsWriter,
 ) -> int:
@@ -164,9 +169,9 @@ def _write_chunk(
     starts = np.cumsum(encoded.lengths) - encoded.lengths
     for offset, document in enumerate(chunk.documents):
         row = chunk.first_row + offset
-        if parity.wants(row):
+        if parity.sample.wants(row):
             found = encoded.tokens[starts[offset] :][: encoded.lengths[offset]]
-            parity.compare(document.pieces, found, f"{origin}: record {row}")
+            parity.take(document.pieces, found, f"{origin}: record {row}")
     writer.append(encoded.tokens, encoded.lengths)
     facts.append(chunk.complexities, *_learned_spans(chunk.documents, encoded.piece_lengths))
     return len(encoded.tokens)

@@ -12,8 +12,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zgcm.config.model import ImportedTokenizer, TrainedTokenizer
-from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open, read_json, sha256_file, write_json, write_text
 from zgcm.layout import Layout, cleaned_shard, source_shards
@@ -24,6 +22,9 @@ from zgcm.tokens.text import plain_text
 
 if TYPE_CHECKING:
     import tokenizers
+
+    from zgcm.config.model import ImportedTokenizer, TrainedTokenizer
+    from zgcm.config.recipe import Recipe
 
 END = "<|endoftext|>"
 SPECIAL_TOKENS = (END, "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>")
@@ -41,12 +42,12 @@ SPLIT = (
 The cl100k family's pattern; @DIGITS@ is one digit (Qwen2's) or up to three (GLM-4's); gigatoken has both."""
 
 
-def make_tokenizer(recipe: Recipe, layout: Layout) -> dict[str, Any]:
+def make_tokenizer(recipe: "Recipe", layout: Layout) -> dict[str, Any]:
     """Train or import the recipe's tokenizer into `layout.tokenizer`; returns its manifest."""
     directory = layout.tokenizer
     (directory / MANIFEST).unlink(missing_ok=True)
     section = recipe.tokenizer
-    if isinstance(section, ImportedTokenizer):
+    if section.kind == "import":
         facts = import_tokenizer(section, directory)
     else:
         texts = (
@@ -57,7 +58,9 @@ def make_tokenizer(recipe: Recipe, layout: Layout) -> dict[str, Any]:
     return read_json(directory / MANIFEST)
 
 
-def training_texts(recipe: Recipe, layout: Layout, source: str, section: TrainedTokenizer) -> Iterator[str]:
+def training_texts(
+    recipe: "Recipe", layout: Layout, source: str, section: "TrainedTokenizer"
+) -> Iterator[str]:
     """Text of a source's kept records in shard order, until `max_bytes_per_source` have been read."""
     left = section.max_bytes_per_source
     for shard in source_shards(recipe, source):
@@ -71,7 +74,7 @@ def training_texts(recipe: Recipe, layout: Layout, source: str, section: Trained
             yield text
 
 
-def train_tokenizer(section: TrainedTokenizer, texts: Iterable[str], directory: Path) -> dict[str, Any]:
+def train_tokenizer(section: "TrainedTokenizer", texts: Iterable[str], directory: Path) -> dict[str, Any]:
     """Train byte-level BPE of exactly `section.vocab_size` tokens, added tokens last; write the directory.
 
     The 256 bytes come first, then merges in order of frequency, then the added tokens: ids of text do not
@@ -114,7 +117,7 @@ def train_tokenizer(section: TrainedTokenizer, texts: Iterable[str], directory: 
     return _facts("train", section.vocab_size, END, directory)
 
 
-def import_tokenizer(section: ImportedTokenizer, directory: Path) -> dict[str, Any]:
+def import_tokenizer(section: "ImportedTokenizer", directory: Path) -> dict[str, Any]:
     """Copy a published tokenizer directory. Raises ZgcmError for a missing file, a wrong digest, no end
     token, or more tokens than the model has rows."""
     source = Path(section.path)
