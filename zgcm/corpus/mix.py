@@ -85,7 +85,7 @@ def plan_mix(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
         "shards": written,
         "kept_sha256": _write_kept(layout.kept(mix), rows),
         "duplicates_sha256": sha256_file(layout.duplicates(mix)),
-        "tokenizer": read_json(layout.tokenizer / "manifest.json")["digest"],
+        "tokenizer": read_json(layout.tokenizer / "manifest.json", made_by="zgcm tokenizer")["digest"],
     }
     write_json(layout.plan(mix), plan)
     return plan
