@@ -17,7 +17,8 @@ from zgcm.records import read_records
 
 GOOD = {"text": "A sentence that is long enough to be kept by every step."}
 BAD = [b'{"text": "cut', b'{"text": "caf\xe9"}', b'{"n": 123456789012345678901234567890}', b"[]",
-       b'{"text": NaN}', b'{"a": 1, "a": 2}', b'{"text": "\\udc00"}', b'{"a":' * 300 + b"1" + b"}" * 300]  # fmt: skip
+       b'{"text": NaN}', b'{"a": 1, "a": 2}', b'{"text": "\\udc00"}',
+       b'{"a":' * 300 + b"1" + b"}" * 300]  # fmt: skip
 REASONS = ["not_json", "not_utf8", "integer_too_large", "not_an_object", "not_a_number", "duplicate_key",
            "lone_surrogate", "too_deep"]  # fmt: skip
 PACK = {".jsonl": bytes, ".jsonl.gz": gzip.compress, ".jsonl.zst": zstandard.compress}
@@ -29,9 +30,10 @@ def files_recipe(path, **more):
 
 
 def lines_with_bad_ones():
-    """100 records with the bad lines among them, a byte-order mark, CRLF, a blank line, a short text, U+2028."""
+    """100 records and the bad lines, a byte-order mark, CRLF, a blank line, a short text, U+2028."""
     good = [json.dumps({"id": str(number), **GOOD}).encode() for number in range(98)]
-    good += [b'{"id": "98", "text": "short"}', '{"id": "99", "text": "one\u2028line, and long enough"}'.encode()]
+    good += [b'{"id": "98", "text": "short"}']
+    good += ['{"id": "99", "text": "one\u2028line, and long enough"}'.encode()]
     lines = [good[0], *BAD, b"", *good[1:]]
     return b"\xef\xbb\xbf" + b"\r\n".join(lines) + b"\r\n"
 
@@ -110,7 +112,7 @@ def test_one_file_as_many_shards(tmp_path, ending):
 def test_more_shards_than_lines_says_so(tmp_path):
     raw = tmp_path / "raw.jsonl"
     raw.write_text(json.dumps(GOOD))
-    with pytest.raises(ZgcmError, match="holds no records.*lower its shards_per_file"):
+    with pytest.raises(ZgcmError, match=r"holds no records.*lower its shards_per_file"):
         clean_shard(files_recipe(raw, shards_per_file=3), Layout(tmp_path / "results"), "mine", "00002")
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from plain_texts import texts
 

@@ -29,10 +29,12 @@ def test_files_become_one_index_in_their_order(call, two_files, tokenizer, tmp_p
     assert {path.name for path in prefix.parent.iterdir()} == {"both.bin", "both.idx", "both.index.json"}
     whole = tmp_path / "whole.jsonl"
     write_records(whole, [{"text": text} for text in wanted])
-    assert "tokenizers agrees on 32 documents" in call("index", whole, "--tokenizer", tokenizer, "-o", tmp_path / "one").stdout
+    alone = call("index", whole, "--tokenizer", tokenizer, "-o", tmp_path / "one")
+    assert "tokenizers agrees on 32 documents" in alone.stdout
     for ending in ("bin", "idx"):
         assert (tmp_path / f"one.{ending}").read_bytes() == prefix.with_name(f"both.{ending}").read_bytes()
-    assert json.loads(call("index", *two_files, "--tokenizer", tokenizer, "-o", prefix, "--json").stdout)["skipped"]
+    again = call("index", *two_files, "--tokenizer", tokenizer, "-o", prefix, "--json")
+    assert json.loads(again.stdout)["skipped"]
 
 
 def test_joined_blocks_change_no_byte(call, two_files, tokenizer, tmp_path, monkeypatch):
@@ -43,11 +45,11 @@ def test_joined_blocks_change_no_byte(call, two_files, tokenizer, tmp_path, monk
         assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
 
 
-def test_an_interrupted_index_goes_on_with_the_file_it_was_at(call, two_files, tokenizer, tmp_path, monkeypatch):
+def test_an_interrupted_index_goes_on_with_the_file_it_was_at(call, two_files, tokenizer, tmp_path):
     good = two_files[1].read_bytes()
     two_files[1].write_bytes(good[:-5])
     command = ("index", *two_files, "--tokenizer", tokenizer, "--output", tmp_path / "both")
-    with pytest.raises(ZgcmError, match="ends in the middle.*1 of 2 files failed"):
+    with pytest.raises(ZgcmError, match=r"ends in the middle.*1 of 2 files failed"):
         call(*command)
     assert not (tmp_path / "both.idx").exists()
     two_files[1].write_bytes(good)
@@ -83,7 +85,8 @@ def test_conversations_of_files_are_packed(call, tokenizer, tmp_path):
     command = ("pack", path, "--seq-length", 128, "--tokenizer", tokenizer, "--output", out)
     dataset = json.loads(call(*command, "--json").stdout)
     assert (dataset["conversations"], dataset["sequence_length"], dataset["too_long"]) == (36, 128, 0)
-    tokens, targets, boundaries = (open_indexed(out / f"00000_{part}") for part in ("tokens", "targets", "cu_seqlens"))
+    parts = (open_indexed(out / f"00000_{part}") for part in ("tokens", "targets", "cu_seqlens"))
+    tokens, targets, boundaries = parts
     assert len(tokens) == dataset["train_records"]
     assert int(tokens.lengths.max()) <= 128
     assert sum(len(boundaries.document(row)) - 1 for row in range(len(boundaries))) == 36

@@ -50,8 +50,8 @@ def index(
     zgcm index SOURCE SHARD: a cleaned shard of the recipe, into RESULTS/tokens/SOURCE/SHARD_text_document.
 
     zgcm index FILE... --tokenizer DIR --output PREFIX: files of yours, raw ({"text": ...} or {"messages":
-    ...}) or cleaned, into PREFIX.bin, PREFIX.idx and PREFIX.index.json. Several files become one index, in the
-    order given; run it again to go on with the file it was at.
+    ...}) or cleaned, into PREFIX.bin, PREFIX.idx and PREFIX.index.json. Several files become one index, in
+    the order given; run it again to go on with the file it was at.
     """
     if output is None:
         files.refuse_file_options(
@@ -87,8 +87,8 @@ def inspect(
 ) -> None:
     """Look into any Megatron .bin/.idx: counts, data type, first documents, and whether it is consistent.
 
-    Reads indexes of every writer, also with several sequences a document. The exit code is 1 when something is
-    inconsistent; each problem is a sentence.
+    Reads indexes of every writer, also with several sequences a document. The exit code is 1 when something
+    is inconsistent; each problem is a sentence.
     """
     import json
 
@@ -147,8 +147,8 @@ def pack(
 
     zgcm pack MIX SHARD: those of a mix's output shard.
 
-    zgcm pack FILE... --seq-length N --tokenizer DIR --output DIR: those of files of yours, {"messages": ...} a
-    line or cleaned, into DIR/00000_tokens, _targets and _cu_seqlens (.bin, .idx) and DIR/dataset.json.
+    zgcm pack FILE... --seq-length N --tokenizer DIR --output DIR: those of files of yours, {"messages": ...}
+    a line or cleaned, into DIR/00000_tokens, _targets and _cu_seqlens (.bin, .idx) and DIR/dataset.json.
     """
     if output is None:
         files.refuse_file_options(

@@ -13,12 +13,14 @@ from typing import Any
 
 import xxhash
 
+from zgcm.badlines import BadLine
 from zgcm.corpus.language import language_of
 from zgcm.corpus.messages import messages_of, messages_text
 from zgcm.corpus.noise import noise_in
 from zgcm.corpus.text import comparison_form
 from zgcm.errors import ZgcmError
-from zgcm.records import Record, parse_record, read_lines, read_records, record_format
+from zgcm.lines import WHOLE
+from zgcm.records import Record, read_checked
 
 EXAMPLE_CHARS = 60
 MOST_VALUES = 20
@@ -200,19 +202,12 @@ def sample_text(record: Record) -> str:
 
 
 def _records(path: Path, found: Survey) -> Iterator[Record]:
-    if record_format(path) == ".parquet":
-        yield from read_records(path)
-        return
-    for number, line in enumerate(read_lines(path), 1):
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")
-        if not line.strip():
-            continue
-        try:
-            yield parse_record(line, path, number)
-        except ZgcmError as error:
-            found.bad_lines += 1
-            found.first_bad_line = found.first_bad_line or f"{error.where}: {error.found or error.what}"
+    def on_bad(bad: BadLine) -> None:
+        found.bad_lines += 1
+        error = bad.error()
+        found.first_bad_line = found.first_bad_line or f"{error.where}: {error.found or error.what}"
+
+    return read_checked(path, WHOLE, on_bad)
 
 
 def _add(found: Survey, record: Record) -> None:

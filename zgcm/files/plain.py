@@ -59,7 +59,8 @@ def small_recipe(sources: dict[str, Any], mixes: "dict[str, Mix] | None" = None)
     """A recipe of sources and mixes alone: no step on plain files reads anything else of one."""
     from zgcm.config.recipe import Recipe
 
-    return Recipe.model_construct(name="files", sources=sources, mixes=mixes or {})
+    parts: dict[str, Any] = {"name": "files", "sources": sources, "mixes": mixes or {}}
+    return Recipe.model_construct(**parts)
 
 
 def stamp(path: Path, **settings: Any) -> Summary:
