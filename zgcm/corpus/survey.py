@@ -37,7 +37,7 @@ TEXT_NAMES = ("text", "content", "body", "document", "raw_text", "ocr_text", "pr
 
 @dataclass
 class Lengths:
-    """A distribution in bounded memory: lengths are kept to three digits, so quantiles are right to 0.5 %."""
+    """A distribution in bounded memory: lengths are kept to three digits, so quantiles are right to 1 %."""
 
     count: int = 0
     total: int = 0
