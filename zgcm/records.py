@@ -88,8 +88,8 @@ def dump_record(record: Record) -> bytes:
 
 
 def record_sha256(data: Record) -> str:
-    """Digest of a record's `data` as the published cleaner defines it: Python's own JSON with sorted keys, its
-    default separators, and non-ASCII left as it is."""
+    """Digest of a record's `data` as the published cleaner defines it: Python's own JSON with sorted keys,
+    its default separators, and non-ASCII left as it is."""
     digest = hashlib.sha256()
     separator = b"{"
     for key in sorted(data):

@@ -77,8 +77,12 @@ def test_long_observations_lose_their_middle(tmp_path):
 
 
 def test_counts_add_up_over_several_traces(tmp_path):
-    rows = [{"id": "a", "messages": TRACE}, {"id": "b", "messages": TRACE[:4]}, {"id": "c", "messages": []},
-            {"id": "d", "text": "A trace that was rendered already, as one text.", "pre_rendered_agent_trace": True}]  # fmt: skip
+    rows = [
+        {"id": "a", "messages": TRACE},
+        {"id": "b", "messages": TRACE[:4]},
+        {"id": "c", "messages": []},
+        {"id": "d", "text": "A trace that was rendered as one text.", "pre_rendered_agent_trace": True},
+    ]
     summary, records = cleaned(tmp_path, rows, mdp={"window": 2})
     assert summary["in"] == 4 == summary["kept"] + summary["review"] + summary["dropped"]
     assert summary["written"] == len(records) == 4 + 1 + 1

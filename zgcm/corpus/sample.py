@@ -25,8 +25,8 @@ class Sample:
     buckets: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     normal_text: str = ""
-    """The training text, where it is known to be in the published normal form: computing that again, to compare
-    texts, would take an eighth of all cleaning time."""
+    """The training text, where it is known to be in the published normal form: computing that again to
+    compare texts took an eighth of all cleaning time."""
 
     def text(self) -> str:
         """The training text: the non-empty string fields, joined by line feeds."""

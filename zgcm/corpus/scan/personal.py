@@ -8,12 +8,22 @@ import functools
 import ipaddress
 import re
 
-from zgcm.corpus.scan.detector import NOT_AFTER, NOT_BEFORE, Detector, Match, Span, whole
-
-GENERIC_DOMAINS = frozenset(
-    "ai app asia biz blog cloud club com company dev edu email eu example gov group info int io live ltd me mil "
-    "net online org shop site store tech top uk vip wang work xyz".split()
+from zgcm.corpus.scan.detector import (
+    NO_TERM,
+    NO_TERM_AFTER,
+    NOT_AFTER,
+    NOT_BEFORE,
+    Detector,
+    Match,
+    Span,
+    whole,
 )
+
+GENERIC_DOMAINS = frozenset({
+    "ai", "app", "asia", "biz", "blog", "cloud", "club", "com", "company", "dev", "edu", "email", "eu",
+    "example", "gov", "group", "info", "int", "io", "live", "ltd", "me", "mil", "net", "online", "org",
+    "shop", "site", "store", "tech", "top", "uk", "vip", "wang", "work", "xyz"
+})  # fmt: skip
 """Of mail addresses, beside the two letters of every country: `a@self.weight` in code is no address."""
 CARD_NETWORKS = (
     ("3[47]", (15,)), ("3(?:0[0-5]|[68])", (14,)), ("35(?:2[89]|[3-8])", (16,)), ("4", (13, 16, 19)),
@@ -39,16 +49,22 @@ CHINESE_ID = re.compile(
 )
 SSN = re.compile(NOT_AFTER + r"[0-9]{3}-[0-9]{2}-[0-9]{4}" + NOT_BEFORE)
 CARD = re.compile(
-    NOT_AFTER + r"(?:[2-69][0-9]{12,18}|[2-69][0-9]{3}([ \-])(?:[0-9]{4}\1){2}[0-9]{4}(?:\1?[0-9]{1,3})?"
-    r"|3[0-9]{3}([ \-])[0-9]{6}\2[0-9]{4,5})" + NOT_BEFORE
+    NOT_AFTER
+    + NO_TERM
+    + r"(?:[2-69][0-9]{12,18}|[2-69][0-9]{3}([ \-])(?:[0-9]{4}\1){2}[0-9]{4}(?:\1?[0-9]{1,3})?"
+    r"|3[0-9]{3}([ \-])[0-9]{6}\2[0-9]{4,5})" + NOT_BEFORE + NO_TERM_AFTER
 )
-IBAN = re.compile(r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?(?![0-9A-Za-z])")
+IBAN = re.compile(
+    r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?(?![0-9A-Za-z])"
+)
 PHONE_ABROAD = re.compile(r"(?<![0-9A-Za-z+])\+[1-9](?:[ .\-]?\(?[0-9]\)?){6,14}(?![0-9A-Za-z])")
 PHONE_CHINESE = re.compile(
-    NOT_AFTER + r"(?:1[3-9][0-9]([ \-]?)[0-9]{4}\1[0-9]{4}|\(?0[1-9][0-9]{1,2}[)\-] ?[2-9][0-9]{2,3}[ \-]?[0-9]{4})"
-    + NOT_BEFORE + r"(?! ?[+*/=×÷^%])"
+    NOT_AFTER + NO_TERM
+    + r"(?:1[3-9][0-9]([ \-]?)[0-9]{4}\1[0-9]{4}"
+    r"|\(?0[1-9][0-9]{1,2}[)\-] ?[2-9][0-9]{2,3}[ \-]?[0-9]{4})"
+    + NOT_BEFORE + NO_TERM_AFTER
 )  # fmt: skip
-"""Mobile numbers, and landlines with their area code set off. Numbers that are calculated with are none."""
+"""Mobile numbers, and landlines with their area code set off."""
 PHONE_AMERICAN = re.compile(NOT_AFTER + r"\(?[2-9][0-9]{2}[).\-] ?[2-9][0-9]{2}[.\-][0-9]{4}" + NOT_BEFORE)
 
 
@@ -140,5 +156,9 @@ def _phone(region: str | None, match: Match) -> Span | None:
         number = phonenumbers.parse(match[0], region)
     except phonenumbers.NumberParseException:
         return None
-    valid = phonenumbers.is_valid_number_for_region(number, region) if region else phonenumbers.is_valid_number(number)
+    valid = (
+        phonenumbers.is_valid_number_for_region(number, region)
+        if region
+        else phonenumbers.is_valid_number(number)
+    )
     return whole(match) if valid else None

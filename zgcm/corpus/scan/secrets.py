@@ -13,8 +13,8 @@ ASSIGNED = re.compile(
     r"(?:api[_-]?key|secret|password|access[_-]?token)['\"]?\s*(?:[:=]|：)\s*['\"]?([A-Za-z0-9_\-/.]{12,})",
     re.IGNORECASE,
 )
-"""The published pattern, which also matches keys in quotes (JSON) here. (Full-width characters stand outside of
-brackets: Hyperscan sees bytes.)"""
+"""The published pattern, which also matches keys in quotes (JSON) here. Full-width characters stand outside
+of brackets: Hyperscan sees bytes."""
 ASSIGNED_CHINESE = re.compile(
     r"(?:密码|口令|密钥|令牌|访问凭证)['\"]?\s*(?:是|为|：|[:=])\s*['\"]?([A-Za-z0-9_\-/.!@#$%^&*+]{8,})"
 )
@@ -36,7 +36,8 @@ def secret_detectors() -> list[Detector]:
         Detector("secret", "assignment", ASSIGNED, _group),
         Detector("secret", "assignment_chinese", ASSIGNED_CHINESE, _letters_and_digits),
     ]
-    classes = sorted(get_mapping_from_secret_type_to_class().values(), key=lambda plugin: plugin.__name__)
+    classes: list[Any] = [*get_mapping_from_secret_type_to_class().values()]
+    classes.sort(key=lambda plugin: plugin.__name__)
     for plugin in classes:
         # Addresses are personal data: zgcm.corpus.scan.personal finds them, IPv6 too.
         if issubclass(plugin, RegexBasedDetector) and plugin.__name__ != "IPPublicDetector":

@@ -3,8 +3,10 @@
 from collections import Counter
 from typing import Any
 
+from zgcm.corpus.messages import messages_of, messages_text
 from zgcm.corpus.pipeline import Settings
 from zgcm.corpus.sample import Sample
+from zgcm.corpus.text import code_form, prose_form
 
 SETTINGS: dict[str, Any] = {"sensitive_terms": [], "secrets": "review", "pii": "redact"}
 FOUND = "found_"
@@ -65,6 +67,17 @@ def _trained_strings(sample: Sample) -> list[str]:
 
 
 def _redact(sample: Sample, kinds: list[str]) -> None:
+    """Redact all of `data`; a text that was rendered from the conversation is rendered again, for in it an
+    escaped line feed of JSON (`\\n138...`) hides where a number begins."""
     from zgcm.corpus.scan.redact import redact_value
 
+    rendered = sample.data.get("text") == _rendered(sample)
     sample.data = redact_value(sample.data, kinds)
+    if rendered:
+        sample.data["text"] = _rendered(sample)
+
+
+def _rendered(sample: Sample) -> str | None:
+    messages = messages_of(sample.data, "messages", "trajectory")
+    form = code_form if sample.category == "code" else prose_form
+    return form(messages_text(messages)) if messages else None
