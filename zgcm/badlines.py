@@ -60,5 +60,5 @@ def bad_line(path: Path, part: Part, line: Line, refused: Refused) -> BadLine:
 
 
 def escaped(raw: bytes) -> str:
-    """Bytes as ASCII that can be read back exactly: `text.encode().decode("unicode_escape").encode("latin-1")`."""
+    """Bytes as ASCII, read back by `text.encode().decode("unicode_escape").encode("latin-1")`."""
     return raw.decode("latin-1").encode("unicode_escape").decode()

@@ -1,5 +1,7 @@
 """The one error a user sees: what went wrong, where, what was found and expected, and what to do next."""
 
+from typing import Any
+
 
 class ZgcmError(Exception):
     """A problem the user can act on; the command line prints it as one paragraph and exits with 1.
@@ -28,7 +30,15 @@ class ZgcmError(Exception):
         ]
         return ". ".join(parts) + "."
 
+    def __reduce__(self) -> Any:
+        """Whole through process boundaries; an exception's own way would keep the paragraph alone."""
+        return _again, (self.what, self.where, self.found, self.expected, self.hint)
+
     def as_dict(self) -> dict[str, str]:
         """For `--json`."""
         names = ("what", "where", "found", "expected", "hint")
         return {name: text for name in names if (text := getattr(self, name))}
+
+
+def _again(what: str, where: str, found: str, expected: str, hint: str) -> ZgcmError:
+    return ZgcmError(what, where=where, found=found, expected=expected, hint=hint)

@@ -16,21 +16,7 @@ from zgcm.config.profiles import profile_identity
 from zgcm.config.recipe import Recipe
 from zgcm.config.stages import TrainStage
 from zgcm.io import canonical_json, read_json, sha256_file
-
-# Raise a step's number when a change of code changes its results; everything after it becomes stale.
-VERSIONS = {
-    "raw": 1,
-    "clean": 2,
-    "fingerprint": 2,
-    "minhash": 1,
-    "decontaminate": 1,
-    "tokenizer": 1,
-    "index": 1,
-    "mix": 2,
-    "train": 1,
-    "export": 1,
-    "rl": 1,
-}
+from zgcm.versions import VERSIONS
 
 
 def digest(value: Any) -> str:

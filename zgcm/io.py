@@ -132,11 +132,13 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file of ours. Raises ZgcmError when it is missing or not JSON."""
+def read_json(path: Path, *, made_by: str = "") -> Any:
+    """Read a JSON file of ours. Raises ZgcmError when it is missing (naming the command that makes it) or not
+    JSON."""
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise ZgcmError("A file is missing", where=str(path), hint="run the step that makes it") from error
+        hint = f"make it with: {made_by}" if made_by else "run the step that makes it"
+        raise ZgcmError("A file is missing", where=str(path), hint=hint) from error
     except ValueError as error:
         raise ZgcmError("Not valid JSON", where=str(path), found=str(error)) from error

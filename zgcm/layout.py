@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
 from zgcm.lines import WHOLE, Part
+
+if TYPE_CHECKING:
+    from zgcm.config.recipe import Recipe
 
 
 def shard_name(index: int) -> str:
@@ -117,12 +120,12 @@ class Layout:
         return self.root / "recipe.json"
 
 
-def source_shards(recipe: Recipe, source: str) -> list[str]:
+def source_shards(recipe: "Recipe", source: str) -> list[str]:
     """Shard names of a source, from the recipe or its lock; never from a look at the data."""
     return [shard_name(index) for index in range(shard_count(recipe, source))]
 
 
-def shard_count(recipe: Recipe, source: str) -> int:
+def shard_count(recipe: "Recipe", source: str) -> int:
     section = recipe.sources[source]
     if section.kind == "demo":
         return section.shards
@@ -144,7 +147,7 @@ def read_lock(path: Path, source: str) -> dict:
     return read_json(path)
 
 
-def raw_input(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
+def raw_input(recipe: "Recipe", layout: Layout, source: str, shard: str) -> Path:
     """The raw file that cleaning a shard reads."""
     section = recipe.sources[source]
     if section.kind == "demo":
@@ -158,7 +161,7 @@ def raw_input(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
     return layout.raw(source, shard + "".join(Path(name).suffixes[-2:]))
 
 
-def raw_part(recipe: Recipe, source: str, shard: str) -> Part:
+def raw_part(recipe: "Recipe", source: str, shard: str) -> Part:
     """Which part of its raw file a shard is."""
     section = recipe.sources[source]
     if section.kind != "files":
@@ -166,11 +169,22 @@ def raw_part(recipe: Recipe, source: str, shard: str) -> Part:
     return Part(int(shard) % section.shards_per_file, section.shards_per_file)
 
 
-def mix_shards(recipe: Recipe, mix: str) -> list[str]:
+def cleaned_shard(layout: Layout, source: str, shard: str) -> Path:
+    """The cleaned shard. Raises ZgcmError, naming the verb that makes it, when it is not there."""
+    path = layout.cleaned(source, shard)
+    if not path.exists():
+        raise ZgcmError(
+            f"Shard {shard} of source {source} was not cleaned yet", where=str(path),
+            hint=f"make it with: zgcm clean {source} {shard}",
+        )  # fmt: skip
+    return path
+
+
+def mix_shards(recipe: "Recipe", mix: str) -> list[str]:
     return [shard_name(index) for index in range(recipe.mixes[mix].shards)]
 
 
-def used_shards(recipe: Recipe, mix: str) -> list[tuple[str, str]]:
+def used_shards(recipe: "Recipe", mix: str) -> list[tuple[str, str]]:
     """(source, shard) of everything a mix draws from; sources of weight 0 take no part."""
     return [
         (source, shard)
@@ -180,7 +194,7 @@ def used_shards(recipe: Recipe, mix: str) -> list[tuple[str, str]]:
     ]
 
 
-def compared_shards(recipe: Recipe, mix: str) -> list[tuple[str, str]]:
+def compared_shards(recipe: "Recipe", mix: str) -> list[tuple[str, str]]:
     """(source, shard) of everything that near-duplicates of a mix are sought in: its own, then those of the
     mixes that it excludes."""
     mixes = [mix, *recipe.mixes[mix].exclude]

@@ -90,7 +90,7 @@ def _plain_part(path: Path, part: Part) -> Iterator[Line]:
         begin = max(start - 1, 0)  # so that a line which begins exactly at `start` is seen to begin there
         stream.seek(begin)
         lines = _assembled(_read(stream), begin)
-        if part.index:
+        if start:
             next(lines, None)
         for number, (offset, length, data) in enumerate(lines, 1):
             if offset >= end:

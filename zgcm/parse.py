@@ -103,7 +103,8 @@ def _refuse_repeated_keys(line: bytes) -> None:
         if len(set(names)) < len(names):
             twice = next(name for position, name in enumerate(names) if name in names[:position])
             raise Refused(
-                "duplicate_key", "An object has a key twice", found=repr(twice[:80]), expected="each key once",
+                "duplicate_key", "An object has a key twice", found=repr(twice[:80]),
+                expected="each key once",
                 hint="remove or rename one of them",
             )  # fmt: skip
 
@@ -120,7 +121,8 @@ def _not_json(line: bytes, error: orjson.JSONDecodeError) -> Refused:
     except UnicodeDecodeError as broken:
         return Refused(
             "not_utf8", "Not valid UTF-8", column=len(line[: broken.start].decode()) + 1,
-            found=f"byte 0x{line[broken.start]:02x}", hint="convert the file to UTF-8, for instance with iconv",
+            found=f"byte 0x{line[broken.start]:02x}",
+            hint="convert the file to UTF-8, for instance with iconv",
         )  # fmt: skip
     if "depth" in error.msg:
         return _too_deep(error.msg)

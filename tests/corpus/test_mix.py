@@ -51,6 +51,10 @@ def layout(tmp_path_factory) -> Layout:
     return layout
 
 
+def shares(*parts: tuple[int, float]) -> list[dict[str, Any]]:
+    return [{"up_to": up_to, "share": share} for up_to, share in parts]
+
+
 def planned(layout: Layout, mixes: dict[str, Any]) -> tuple[dict[str, Any], list[list[tuple[str, str, int]]]]:
     """Dedup and plan each mix; returns the last plan and its selections."""
     recipe = make_recipe(SHARDS, mixes, categories=CATEGORIES)
@@ -201,7 +205,7 @@ def test_document_lengths_are_limited_and_counted(layout):
 
 
 def test_quotas_by_length_are_met_in_every_source(layout):
-    mix = {"sources": {"web": 1, "code": 1}, "tokens": 400, "length_shares": {20: 0.25, 60: 0.75}}
+    mix = {"sources": {"web": 1, "code": 1}, "tokens": 400, "length_shares": shares((20, 0.25), (60, 0.75))}
     plan, (selection,) = planned(layout, {"a": mix})
     for source in ("web", "code"):
         mine = [(shard, row) for name, shard, row in selection if name == source]
@@ -210,13 +214,18 @@ def test_quotas_by_length_are_met_in_every_source(layout):
         assert plan["sources"][source]["tokens_by_length"] == {"20": short, "60": long}
         assert 50 <= short < 70 and 150 <= long < 210
     with pytest.raises(ZgcmError, match="web up to length 5 lacks"):
-        planned(layout, {"a": {"sources": {"web": 1}, "tokens": 400, "length_shares": {5: 1, 60: 1}}})
+        planned(
+            layout,
+            {"a": {"sources": {"web": 1}, "tokens": 400, "length_shares": shares((5, 1.0), (60, 1.0))}},
+        )
 
 
-@pytest.mark.parametrize("more", [{}, {"tokens": 9, "order": "listed"}])
-def test_shares_of_lengths_need_a_quota_and_a_free_order(more):
+@pytest.mark.parametrize(
+    "more", [{}, {"tokens": 9, "order": "listed"}, {"tokens": 9, "length_shares": shares((8, 1.0), (8, 1.0))}]
+)
+def test_shares_of_lengths_need_a_quota_a_free_order_and_ascending_bounds(more):
     with pytest.raises(ValueError, match="length_shares"):
-        Mix.model_validate({"sources": {"web": 1}, "length_shares": {8: 1}, **more})
+        Mix.model_validate({"sources": {"web": 1.0}, "length_shares": shares((8, 1.0)), **more})
 
 
 def test_an_empty_output_shard_is_refused(layout):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zgcm.corpus.dedup import _require
+from zgcm.corpus.dedup import _parquet
 from zgcm.errors import ZgcmError
 from zgcm.tokens.columns import read_columns
 
@@ -15,4 +15,4 @@ def test_a_missing_or_damaged_file_names_its_maker(tmp_path, content):
     with pytest.raises(ZgcmError, match=r"duplicates\.parquet.*zgcm dedup MIX"):
         read_columns(path, ["row"], made_by="zgcm dedup MIX")
     with pytest.raises(ZgcmError, match=r"duplicates\.parquet.*zgcm mix MIX"):
-        _require(str(path), "zgcm mix MIX")
+        _parquet([path], "zgcm mix MIX")

@@ -126,7 +126,7 @@ def test_probes_catch_a_backend_that_knows_special_tokens(encoder, tokenizer_dir
 
 
 def test_the_sample_is_bounded():
-    sample = parity.Parity(None, None, None)
+    sample = parity.Sample()
     assert [row for row in range(1200) if sample.wants(row)] == [*range(32), 500, 1000]
     sample.documents = parity.MAX_DOCUMENTS
     assert not sample.wants(0)

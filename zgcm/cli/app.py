@@ -1,13 +1,13 @@
 """The Typer application and what its verbs share: where the recipe and the results are."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zgcm.config.load import load_recipe
-from zgcm.config.recipe import Recipe
-from zgcm.layout import Layout
+if TYPE_CHECKING:
+    from zgcm.config.recipe import Recipe
+    from zgcm.layout import Layout
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -37,5 +37,8 @@ def _verbs() -> None:
     """Keeps verbs named even while there is only one."""
 
 
-def open_recipe(recipe: list[Path], results: Path) -> tuple[Recipe, Layout]:
+def open_recipe(recipe: list[Path], results: Path) -> "tuple[Recipe, Layout]":
+    from zgcm.config.load import load_recipe
+    from zgcm.layout import Layout
+
     return load_recipe(recipe), Layout(results)

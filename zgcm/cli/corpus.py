@@ -1,10 +1,12 @@
 """`zgcm raw`, `clean`, `fingerprint`, `minhash`, `contamination`, `sources`: one shard at a time."""
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from zgcm.cli import files
 from zgcm.cli.app import (
     DEFAULT_RECIPE,
     DEFAULT_RESULTS,
@@ -14,6 +16,7 @@ from zgcm.cli.app import (
     app,
     open_recipe,
 )
+from zgcm.cli.opened import Opened, recipe_verb
 
 sources_app = typer.Typer(no_args_is_help=True, help="Look at a recipe's sources and lock their files.")
 app.add_typer(sources_app, name="sources")
@@ -22,13 +25,8 @@ Source = Annotated[str, typer.Argument(metavar="SOURCE", help="Name of a source 
 Shard = Annotated[str, typer.Argument(metavar="SHARD", help="Five digits, for instance 00000.")]
 
 
-@app.command()
-def raw(
-    source: Source,
-    shard: Shard,
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-) -> None:
+@recipe_verb()
+def raw(opened: Opened, source: Source, shard: Shard) -> None:
     """Make one raw shard: build a demo source's, fetch a hub source's, check that a local file is there.
 
     A fetched file must have the size and SHA-256 that its lock states. HF_ENDPOINT chooses another hub,
@@ -36,29 +34,60 @@ def raw(
     """
     from zgcm.corpus.raw import make_raw
 
-    loaded, layout = open_recipe(recipe, results)
-    path = make_raw(loaded, layout, source, shard)
-    typer.echo(f"{source} {shard}: {path}, {path.stat().st_size:,} bytes")
+    path = make_raw(opened.recipe, opened.layout, source, shard)
+    size = path.stat().st_size
+    opened.say({"path": str(path), "bytes": size}, f"{source} {shard}: {path}, {size:,} bytes")
 
 
-@app.command()
+@recipe_verb()
 def clean(
-    source: Source,
-    shard: Shard,
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
+    opened: Opened,
+    what: Annotated[list[str], typer.Argument(metavar="SOURCE SHARD | FILE...", help="See above.")],
+    output: files.OutputOption = None,
+    category: Annotated[
+        str | None, typer.Option(help="Files: code, web, agentic, ..., general_text.")
+    ] = None,
+    stage: Annotated[str | None, typer.Option(help="Files: pretrain, midtrain or posttrain.")] = None,
+    settings: Annotated[
+        Path | None, typer.Option(help="Files: YAML with more keys of a source, for instance text_fields.")
+    ] = None,
+    jobs: files.JobsOption = 1,
+    fanout: files.FanoutOption = None,
+    slurm: files.SlurmOption = None,
 ) -> None:
-    """Clean one raw shard by the steps of its stage and category.
+    """Clean raw records by the steps of their stage and category.
 
-    Writes RESULTS/corpus/SOURCE/SHARD.jsonl.zst (kept and review), .rejected.jsonl (dropped, with reasons)
-    and .summary.json (counts by step and reason, digests).
+    zgcm clean SOURCE SHARD: a shard of the recipe. Writes RESULTS/corpus/SOURCE/SHARD.jsonl.zst (kept and
+    review), .rejected.jsonl (dropped, with reasons, and lines that are no record) and .summary.json.
+
+    zgcm clean FILE... --category C --stage S --output DIR: files of yours (.jsonl, .jsonl.gz, .jsonl.zst,
+    .parquet; directories; quoted patterns). Writes the same three into DIR for each. Run it again to go on:
+    a file with the same content and settings is skipped.
     """
-    from zgcm.corpus.clean import clean_shard, summary_line
+    if output is None:
+        files.refuse_file_options(
+            "clean",
+            "SOURCE SHARD",
+            category=category,
+            stage=stage,
+            settings=settings,
+            fanout=fanout,
+            slurm=slurm,
+        )
+        form = "FILE... --category C --stage S --output DIR"
+        source, shard = files.names_or_teach("clean", what, "SOURCE SHARD", form)
+        from zgcm.corpus.clean import clean_shard, summary_line
 
-    loaded, layout = open_recipe(recipe, results)
-    summary = clean_shard(loaded, layout, source, shard)
-    typer.echo(json.dumps(summary, sort_keys=True) if as_json else summary_line(summary))
+        summary = clean_shard(opened.recipe, opened.layout, source, shard)
+        opened.say(summary, summary_line(summary))
+        return
+    from zgcm.config.load import read_mapping
+    from zgcm.files.clean import clean_files, total_line
+
+    keys = {} if settings is None else read_mapping(settings)
+    keys |= {key: value for key, value in (("category", category), ("stage", stage)) if value is not None}
+    summary = clean_files(what, output, keys, files.fanout(jobs, fanout, slurm, output), files.progress)
+    opened.say(summary, total_line(summary, output))
 
 
 @app.command()

@@ -1,176 +1,195 @@
-"""Verbs of the token files: tokenizer, index, dedup, mix, gather, pack, pack-summary."""
+"""Verbs of the token files: tokenizer, index, inspect, dedup, mix, gather, pack, pack-summary."""
 
-import json
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zgcm.cli.app import (
-    DEFAULT_RECIPE,
-    DEFAULT_RESULTS,
-    JsonOption,
-    RecipeOption,
-    ResultsOption,
-    app,
-    open_recipe,
-)
-from zgcm.config.recipe import Recipe
-from zgcm.errors import ZgcmError
+from zgcm.cli import files
+from zgcm.cli.app import JsonOption, app
+from zgcm.cli.opened import Opened, recipe_verb, refuse_unknown
 from zgcm.layout import mix_shards, source_shards
 
-SourceArgument = Annotated[str, typer.Argument(help="A source of the recipe.")]
-ShardArgument = Annotated[str, typer.Argument(help="Its shard: 00000, 00001, ...")]
+if TYPE_CHECKING:
+    from zgcm.config.recipe import Recipe
+
 MixArgument = Annotated[str, typer.Argument(help="A mix of the recipe.")]
 OutputShardArgument = Annotated[str, typer.Argument(help="The mix's output shard: 00000, 00001, ...")]
+INDEX_FILES = "FILE... --tokenizer DIR --output PREFIX"
+PACK_FILES = "FILE... --seq-length N --tokenizer DIR --output DIR"
 
 
-@app.command()
-def tokenizer(
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
-) -> None:
+@recipe_verb()
+def tokenizer(opened: Opened) -> None:
     """Train the recipe's tokenizer on cleaned text, or import it from a directory."""
     from zgcm.tokens.tokenizer import make_tokenizer
 
-    loaded, layout = open_recipe(recipe, results)
-    facts = make_tokenizer(loaded, layout)
-    _say(
+    facts = make_tokenizer(opened.recipe, opened.layout)
+    opened.say(
         facts,
-        as_json,
         f"tokenizer ({facts['kind']}): {facts['vocab_size']:,} tokens, end {facts['end_token']} = "
-        f"{facts['end_id']}, in {layout.tokenizer}",
+        f"{facts['end_id']}, in {opened.layout.tokenizer}",
     )
 
 
-@app.command()
+@recipe_verb()
 def index(
-    source: SourceArgument,
-    shard: ShardArgument,
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
+    opened: Opened,
+    what: Annotated[list[str], typer.Argument(metavar="SOURCE SHARD | FILE...", help="See above.")],
+    output: files.OutputOption = None,
+    tokenizer: files.TokenizerOption = None,
+    text_field: Annotated[
+        list[str] | None, typer.Option(help="Files: a field of the text; repeat to join several. [text]")
+    ] = None,
+    jobs: files.JobsOption = 1,
+    fanout: files.FanoutOption = None,
+    slurm: files.SlurmOption = None,
 ) -> None:
-    """Tokenize a cleaned shard into Megatron's .bin/.idx, checked against `tokenizers` on a sample."""
-    from zgcm.tokens.index import index_shard
+    """Tokenize records into Megatron's .bin/.idx, checked against `tokenizers` on a sample.
 
-    loaded, layout = open_recipe(recipe, results)
-    _known("source", source, list(loaded.sources))
-    _known("shard", shard, source_shards(loaded, source))
-    report = index_shard(loaded, layout, source, shard)
-    _say(
-        report,
-        as_json,
-        f"{source}/{shard}: {report['documents']:,} documents, {report['tokens']:,} tokens "
-        f"({report['dtype']}); tokenizers agrees on {report['parity']['documents']:,} documents",
-    )
+    zgcm index SOURCE SHARD: a cleaned shard of the recipe, into RESULTS/tokens/SOURCE/SHARD_text_document.
+
+    zgcm index FILE... --tokenizer DIR --output PREFIX: files of yours, raw ({"text": ...} or {"messages":
+    ...}) or cleaned, into PREFIX.bin, PREFIX.idx and PREFIX.index.json. Several files become one index, in the
+    order given; run it again to go on with the file it was at.
+    """
+    if output is None:
+        files.refuse_file_options(
+            "index", "SOURCE SHARD", tokenizer=tokenizer, text_field=text_field, fanout=fanout, slurm=slurm
+        )
+        source, shard = files.names_or_teach("index", what, "SOURCE SHARD", INDEX_FILES)
+        from zgcm.tokens.index import index_shard
+
+        refuse_unknown("source", source, list(opened.recipe.sources))
+        refuse_unknown("shard", shard, source_shards(opened.recipe, source))
+        report = index_shard(opened.recipe, opened.layout, source, shard)
+        name = f"{source}/{shard}"
+    else:
+        from zgcm.files.index import index_files
+
+        directory = files.require("--tokenizer", tokenizer, f"zgcm index {INDEX_FILES}")
+        spread = files.fanout(jobs, fanout, slurm, output)
+        report = index_files(what, directory, output, text_field or ["text"], spread, files.progress)
+        name = str(output)
+    agreed = (report.get("parity") or {}).get("documents")
+    checked = f"; tokenizers agrees on {agreed:,} documents" if agreed is not None else ""
+    counts = f"{report['documents']:,} documents, {report['tokens']:,} tokens ({report['dtype']})"
+    opened.say(report, f"{name}: {counts}{checked}")
 
 
 @app.command()
-def dedup(
-    mix: MixArgument,
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
+def inspect(
+    prefix: Annotated[Path, typer.Argument(metavar="PREFIX", help="Of PREFIX.bin and PREFIX.idx.")],
+    tokenizer: files.TokenizerOption = None,
+    show: Annotated[int, typer.Option(min=0, help="How many of the first documents to show.")] = 3,
+    quick: Annotated[bool, typer.Option(help="Check the .idx and the sizes alone, not every token.")] = False,
     as_json: JsonOption = False,
 ) -> None:
+    """Look into any Megatron .bin/.idx: counts, data type, first documents, and whether it is consistent.
+
+    Reads indexes of every writer, also with several sequences a document. The exit code is 1 when something is
+    inconsistent; each problem is a sentence.
+    """
+    import json
+
+    from zgcm.tokens.inspect import inspect_index, summary_lines
+
+    report = inspect_index(prefix, tokenizer, show=show, quick=quick)
+    typer.echo(json.dumps(report, sort_keys=True) if as_json else "\n".join(summary_lines(report)))
+    if report["problems"]:
+        raise typer.Exit(1)
+
+
+@recipe_verb()
+def dedup(opened: Opened, mix: MixArgument) -> None:
     """List the rows that a mix leaves out: repeated texts, excluded mixes' texts, decisions not included."""
     from zgcm.corpus.dedup import deduplicate
 
-    loaded, layout = open_recipe(recipe, results)
-    _known("mix", mix, list(loaded.mixes))
-    counts = deduplicate(loaded, layout, mix)
+    refuse_unknown("mix", mix, list(opened.recipe.mixes))
+    counts = deduplicate(opened.recipe, opened.layout, mix)
     text = ", ".join(f"{count:,} {reason}" for reason, count in counts.items()) or "nothing"
-    _say(counts, as_json, f"mix {mix} leaves out: {text}")
+    opened.say(counts, f"mix {mix} leaves out: {text}")
 
 
-@app.command(name="mix")
-def mix_(
-    mix: MixArgument,
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
-) -> None:
+@recipe_verb("mix")
+def mix_(opened: Opened, mix: MixArgument) -> None:
     """Choose a mix's documents by quota and put them in order; fails early when a source lacks tokens."""
     from zgcm.corpus.mix import plan_mix
 
-    loaded, layout = open_recipe(recipe, results)
-    _known("mix", mix, list(loaded.mixes))
-    plan = plan_mix(loaded, layout, mix)
+    refuse_unknown("mix", mix, list(opened.recipe.mixes))
+    plan = plan_mix(opened.recipe, opened.layout, mix)
     parts = ", ".join(f"{source} {facts['tokens']:,}" for source, facts in plan["sources"].items())
-    _say(plan, as_json, f"mix {mix}: {plan['documents']:,} documents, {plan['tokens']:,} tokens ({parts})")
+    opened.say(plan, f"mix {mix}: {plan['documents']:,} documents, {plan['tokens']:,} tokens ({parts})")
 
 
-@app.command()
-def gather(
-    mix: MixArgument,
-    shard: OutputShardArgument,
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
-) -> None:
+@recipe_verb()
+def gather(opened: Opened, mix: MixArgument, shard: OutputShardArgument) -> None:
     """Copy the tokens of a mix's output shard, document by document, in the planned order."""
     from zgcm.tokens.gather import gather_shard
 
-    loaded, layout = open_recipe(recipe, results)
-    _known_mix(loaded, mix, "documents", shard)
-    facts = gather_shard(layout, mix, shard)
-    _say(facts, as_json, f"{mix}/{shard}: {facts['documents']:,} documents, {facts['tokens']:,} tokens")
+    _known_mix(opened.recipe, mix, "documents", shard)
+    facts = gather_shard(opened.layout, mix, shard)
+    opened.say(facts, f"{mix}/{shard}: {facts['documents']:,} documents, {facts['tokens']:,} tokens")
 
 
-@app.command()
+@recipe_verb()
 def pack(
-    mix: MixArgument,
-    shard: OutputShardArgument,
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
+    opened: Opened,
+    what: Annotated[list[str], typer.Argument(metavar="MIX SHARD | FILE...", help="See above.")],
+    output: files.OutputOption = None,
+    seq_length: Annotated[int | None, typer.Option(min=1, help="Files: tokens of a packed sequence.")] = None,
+    tokenizer: files.TokenizerOption = None,
+    jobs: files.JobsOption = 1,
+    fanout: files.FanoutOption = None,
+    slurm: files.SlurmOption = None,
 ) -> None:
-    """Pack the conversations of a mix's output shard into sequences for fine-tuning."""
-    from zgcm.tokens.pack import pack_shard
+    """Pack conversations into sequences for fine-tuning.
 
-    loaded, layout = open_recipe(recipe, results)
-    _known_mix(loaded, mix, "packed", shard)
-    facts = pack_shard(loaded, layout, mix, shard)
-    _say(
+    zgcm pack MIX SHARD: those of a mix's output shard.
+
+    zgcm pack FILE... --seq-length N --tokenizer DIR --output DIR: those of files of yours, {"messages": ...} a
+    line or cleaned, into DIR/00000_tokens, _targets and _cu_seqlens (.bin, .idx) and DIR/dataset.json.
+    """
+    if output is None:
+        files.refuse_file_options(
+            "pack", "MIX SHARD", seq_length=seq_length, tokenizer=tokenizer, fanout=fanout, slurm=slurm
+        )
+        mix, shard = files.names_or_teach("pack", what, "MIX SHARD", PACK_FILES)
+        from zgcm.tokens.pack import pack_shard
+
+        _known_mix(opened.recipe, mix, "packed", shard)
+        facts, name = pack_shard(opened.recipe, opened.layout, mix, shard), f"{mix}/{shard}"
+    else:
+        from zgcm.files.pack import pack_files
+
+        directory = files.require("--tokenizer", tokenizer, f"zgcm pack {PACK_FILES}")
+        length = files.require("--seq-length", seq_length, f"zgcm pack {PACK_FILES}")
+        spread = files.fanout(jobs, fanout, slurm, output)
+        facts, name = pack_files(what, directory, output, length, spread, files.progress), str(output)
+        facts = {"sequences": facts["train_records"], **facts}
+    opened.say(
         facts,
-        as_json,
-        f"{mix}/{shard}: {facts['conversations']:,} conversations in {facts['sequences']:,} sequences of "
+        f"{name}: {facts['conversations']:,} conversations in {facts['sequences']:,} sequences of "
         f"{facts['sequence_length']:,}, {facts['padding_fraction']:.1%} padding; left out: "
         f"{facts['too_long']:,} too long, {facts['without_loss']:,} with nothing to learn",
     )
 
 
-@app.command(name="pack-summary")
-def pack_summary(
-    mix: MixArgument,
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
-) -> None:
+@recipe_verb("pack-summary")
+def pack_summary(opened: Opened, mix: MixArgument) -> None:
     """Add up a packed mix's shards into dataset.json, from which training derives its iterations."""
     from zgcm.tokens.pack import summarize
 
-    loaded, layout = open_recipe(recipe, results)
-    _known_mix(loaded, mix, "packed")
-    dataset = summarize(loaded, layout, mix)
-    _say(
+    _known_mix(opened.recipe, mix, "packed")
+    dataset = summarize(opened.recipe, opened.layout, mix)
+    opened.say(
         dataset,
-        as_json,
         f"mix {mix}: {dataset['train_records']:,} packed sequences, {dataset['train_tokens']:,} tokens, "
         f"{dataset['learned_tokens']:,} of them learned",
     )
 
 
-def _say(value: Any, as_json: bool, line: str) -> None:
-    typer.echo(json.dumps(value, sort_keys=True) if as_json else line)
-
-
-def _known(what: str, name: str, names: list[str]) -> None:
-    if name not in names:
-        raise ZgcmError(f"The recipe has no such {what}", found=name, expected=", ".join(names) or "none")
-
-
-def _known_mix(recipe: Recipe, mix: str, kind: str, shard: str | None = None) -> None:
-    _known("mix", mix, [name for name, section in recipe.mixes.items() if section.kind == kind])
+def _known_mix(recipe: "Recipe", mix: str, kind: str, shard: str | None = None) -> None:
+    refuse_unknown("mix", mix, [name for name, section in recipe.mixes.items() if section.kind == kind])
     if shard is not None:
-        _known("shard", shard, mix_shards(recipe, mix))
+        refuse_unknown("shard", shard, mix_shards(recipe, mix))

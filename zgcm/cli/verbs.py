@@ -4,6 +4,7 @@ from zgcm.cli import (  # noqa: F401
     corpus,
     export,
     plan,
+    profile,
     recipe,
     report,
     rl,

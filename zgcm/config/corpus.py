@@ -243,6 +243,15 @@ class Decontamination(Section):
         return self
 
 
+class LengthShare(Section):
+    """A part of a quota, for documents of some lengths."""
+
+    up_to: PositiveInt
+    """Greatest length in tokens; longer than the `up_to` before."""
+    share: PositiveFloat
+    """Weight among the mix's `length_shares`."""
+
+
 class Mix(Section):
     """Documents of some sources, deduplicated, sampled to a quota, ordered, and written as shards."""
 
@@ -270,9 +279,9 @@ class Mix(Section):
     """Shorter documents stay out."""
     max_document_tokens: PositiveInt | None = None
     """Longer documents stay out; absent: no limit."""
-    length_shares: dict[PositiveInt, PositiveFloat] = {}
-    """Greatest length in tokens -> share of each source's quota for documents up to it (and longer than the
-    bound before), as in {16384: 0.7, 65536: 0.3}; longer ones stay out. Absent: lengths as they come."""
+    length_shares: list[LengthShare] = []
+    """Divide each source's quota by document length; documents longer than the last bound stay out. Absent:
+    lengths as they come."""
     sequence_length: PositiveInt | None = None
     """Packed mixes: length of a packed sequence."""
     assumed: bool = execution(False)
@@ -286,4 +295,7 @@ class Mix(Section):
             raise ValueError("`sequence_length` belongs to packed mixes, and they need it")
         if self.length_shares and (self.tokens is None or self.order == "listed"):
             raise ValueError("`length_shares` divide a quota: they need `tokens`, and no `order: listed`")
+        bounds = [part.up_to for part in self.length_shares]
+        if bounds != sorted(set(bounds)):
+            raise ValueError(f"`up_to` of `length_shares` must ascend; found {bounds}")
         return self

@@ -19,10 +19,15 @@ from zgcm.io import write_bytes
 def resolve(config: dict[str, Any], checkout: Path, results: Path) -> tuple[Recipe, Path]:
     """Validate merged configuration and keep it as `{results}/.recipes/{digest}.yaml`.
 
-    Locks are named relative to the checkout; their paths become absolute, so `snakemake --directory` finds
-    them too. Returns the recipe and the file. Raises ZgcmError.
+    Locks are named relative to the checkout, evaluation files too unless they lie below the directory of the
+    run; their paths become absolute, so `snakemake --directory` finds them. Returns the recipe and the file.
+    Raises ZgcmError.
     """
-    located = {**config, "sources": _locate_locks(config.get("sources"), checkout)}
+    located = {
+        **config,
+        "sources": _locate_locks(config.get("sources"), checkout),
+        "mixes": _locate_evaluations(config.get("mixes"), checkout),
+    }
     recipe = validate_recipe(located, where="the merged configuration")
     plain = json.loads(json.dumps(located))  # Snakemake's configuration holds its own kinds of mappings
     content = yaml.safe_dump(plain, sort_keys=False).encode()  # in order: "earlier mixes" depends on it
@@ -41,3 +46,20 @@ def _locate_locks(sources: Any, checkout: Path) -> Any:
         else source
         for name, source in sources.items()
     }
+
+
+def _locate_evaluations(mixes: Any, checkout: Path) -> Any:
+    if not isinstance(mixes, dict):
+        return mixes
+    return {name: _locate_against(mix, checkout) for name, mix in mixes.items()}
+
+
+def _locate_against(mix: Any, checkout: Path) -> Any:
+    section = mix.get("decontaminate") if isinstance(mix, dict) else None
+    if not isinstance(section, dict) or not isinstance(section.get("against"), list):
+        return mix
+    files = [
+        str(checkout / file) if isinstance(file, str) and not Path(file).exists() else file
+        for file in section["against"]
+    ]
+    return {**mix, "decontaminate": {**section, "against": files}}

@@ -107,7 +107,7 @@ def _strings(column: pa.ChunkedArray) -> np.ndarray:
 
 def _index_digest(layout: Layout, source: str, shard: str) -> str:
     report: dict[str, Any] = read_json(layout.index_report(source, shard))
-    tokenizer = read_json(layout.tokenizer / "manifest.json")["digest"]
+    tokenizer = read_json(layout.tokenizer / "manifest.json", made_by="zgcm tokenizer")["digest"]
     if report["tokenizer"] != tokenizer:
         raise ZgcmError(
             "A shard was tokenized with another tokenizer", where=str(layout.index_report(source, shard)),

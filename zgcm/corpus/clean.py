@@ -15,7 +15,7 @@ from zgcm.corpus.sample import DROP, REVIEW
 from zgcm.corpus.steps.sensitive import count_findings
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file, write_json
-from zgcm.layout import Layout, raw_part
+from zgcm.layout import Layout, cleaned_shard, raw_part
 from zgcm.lines import part_bytes
 from zgcm.records import Record, open_records, read_checked
 
@@ -84,8 +84,8 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
         "rejected": rejects.count,
         "written": written,
         "reasons": dict(reasons),
-        "found": dict(found),
         "rejected_reasons": dict(rejects.reasons),
+        "found": dict(found),
         "counters": dict(counters),
         "characters": characters,
         "bytes_in": part_bytes(raw, part),
@@ -100,14 +100,7 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
 def find_cleaned(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
     """The cleaned shard. Raises ZgcmError when the recipe has no such shard or it was not cleaned yet."""
     require_shard(recipe, source, shard)
-    path = layout.cleaned(source, shard)
-    if not path.exists():
-        raise ZgcmError(
-            f"Shard {shard} of source {source} was not cleaned yet",
-            where=str(path),
-            hint=f"make it with: zgcm clean {source} {shard}",
-        )
-    return path
+    return cleaned_shard(layout, source, shard)
 
 
 def shorten(record: Record) -> Record:

@@ -85,7 +85,7 @@ def plan_mix(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
         "shards": written,
         "kept_sha256": _write_kept(layout.kept(mix), rows),
         "duplicates_sha256": sha256_file(layout.duplicates(mix)),
-        "tokenizer": read_json(layout.tokenizer / "manifest.json")["digest"],
+        "tokenizer": read_json(layout.tokenizer / "manifest.json", made_by="zgcm tokenizer")["digest"],
     }
     write_json(layout.plan(mix), plan)
     return plan
@@ -110,7 +110,7 @@ def by_length(rows: Rows, section: Mix) -> dict[str, Rows]:
     """A source's candidates by greatest length (`""`: any); longer ones than the last bound are left out."""
     if not section.length_shares:
         return {"": rows}
-    bounds = sorted(section.length_shares)
+    bounds = [part.up_to for part in section.length_shares]
     bucket = np.searchsorted(bounds, rows.tokens)
     return {str(bound): rows.take(bucket == number) for number, bound in enumerate(bounds)}
 
@@ -125,7 +125,7 @@ def _quotas(section: Mix, mix: str, pools: dict[str, dict[str, Rows]]) -> dict[s
         if not any(tokens for of_source in available.values() for tokens in of_source.values()):
             raise _lacking(mix, ["no source has a document left"], available, section)
         return available
-    shares = {str(bound): share for bound, share in section.length_shares.items()} or {"": 1.0}
+    shares = {str(part.up_to): part.share for part in section.length_shares} or {"": 1.0}
     quotas = {
         source: allocate_mix_quotas(shares, tokens)
         for source, tokens in allocate_mix_quotas(section.sources, section.tokens).items()

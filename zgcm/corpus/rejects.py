@@ -39,7 +39,8 @@ class Rejects:
         more = f" (also {others}{', ...' if self.count > NAMED else ''})" if others else ""
         raise ZgcmError(
             error.what, where=error.where,
-            found=f"{error.found or self._first[0].refused.reason}; bad lines: {self.count:,} of {lines:,}{more}",
+            found=f"{error.found or self._first[0].refused.reason}; "
+            f"bad lines: {self.count:,} of {lines:,}{more}",
             expected=f"{error.expected or 'a record'}; at most {limit:.3%} bad lines ({key})",
             hint=f"{error.hint}; or raise {key}, and bad lines are filed away",
         )  # fmt: skip

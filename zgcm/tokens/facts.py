@@ -26,7 +26,7 @@ SCHEMA = pa.schema(
 class FactsWriter:
     """Streams facts into a parquet file; counts what the index report states."""
 
-    def __init__(self, writer: pq.ParquetWriter) -> None:
+    def __init__(self, writer: pq.ParquetWriter | None) -> None:
         self._writer = writer
         self.learned_tokens = 0
         self.without_loss = 0
@@ -35,14 +35,18 @@ class FactsWriter:
         marks = np.array([mark for spans in learned for mark in spans], np.int32)
         lengths = np.fromiter(map(len, learned), np.int32, len(learned))
         columns = [numbers(np.array(complexities, np.float32)), lists(marks, lengths)]
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
+        if self._writer is not None:
+            self._writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
         self.learned_tokens += sum(sum(marks[1::2]) - sum(marks[::2]) for marks in learned)
         self.without_loss += without_loss
 
 
 @contextlib.contextmanager
-def write_facts(path: Path) -> Iterator[FactsWriter]:
-    """Write a facts file atomically."""
+def write_facts(path: Path | None) -> Iterator[FactsWriter]:
+    """Write a facts file atomically; without a path only count."""
+    if path is None:
+        yield FactsWriter(None)
+        return
     with atomic_open(path) as stream, pq.ParquetWriter(stream, SCHEMA, compression="zstd") as writer:
         yield FactsWriter(writer)
 

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json, write_json
+from zgcm.io import write_json
 from zgcm.layout import Layout
 from zgcm.tokens.indexed import Indexed, open_indexed, token_dtype, write_indexed
+from zgcm.tokens.tokenizer import tokenizer_facts
 
 BATCH = 1 << 14
 """Documents copied at a time."""
@@ -31,7 +32,7 @@ def gather_shard(layout: Layout, mix: str, shard: str) -> dict[str, Any]:
 
     Raises ZgcmError when a selection or an index is missing or a selected row does not exist.
     """
-    tokenizer = read_json(layout.tokenizer / "manifest.json")
+    tokenizer = tokenizer_facts(layout.tokenizer)
     path = layout.selection(mix, shard)
     manifest = layout.mix(mix) / f"{shard}.json"
     manifest.unlink(missing_ok=True)

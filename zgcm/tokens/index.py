@@ -5,25 +5,29 @@ are rendered by the chat template; which of their tokens are learned stands in t
 by CHUNK_CHARACTERS of text (some 10 bytes each) plus 4 bytes a document.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import write_json
-from zgcm.layout import Layout
-from zgcm.records import read_records
+from zgcm.layout import Layout, cleaned_shard
+from zgcm.records import Record, read_records
 from zgcm.tokens.chat import Document, conversation_pieces
 from zgcm.tokens.complexity import lexical_complexity
 from zgcm.tokens.encode import Encoded, Encoder, encode, load_encoder
 from zgcm.tokens.facts import FactsWriter, write_facts
 from zgcm.tokens.indexed import IndexedWriter, token_dtype, write_indexed
-from zgcm.tokens.parity import Parity, start_parity
+from zgcm.tokens.parity import Checking
 from zgcm.tokens.text import record_messages, record_text
+
+if TYPE_CHECKING:
+    from zgcm.config.recipe import Recipe
 
 CHUNK_CHARACTERS = 8_000_000
 """Text encoded at a time; enough to keep 64 threads of gigatoken busy for some 10 ms."""
@@ -41,45 +45,92 @@ class _Chunk:
     characters: int = 0
 
 
-def index_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict[str, Any]:
+def index_shard(recipe: "Recipe", layout: Layout, source: str, shard: str) -> dict[str, Any]:
     """Tokenize a cleaned shard and return the report that lies beside the index.
 
     Raises ZgcmError for a missing tokenizer, an unreadable record, a conversation that the template refuses,
     or ids that differ from those of `tokenizers`; nothing is then left under a final name.
     """
-    cleaned = layout.cleaned(source, shard)
-    encoder = load_encoder(layout.tokenizer)
-    parity = start_parity(encoder)
-    layout.index_report(source, shard).unlink(missing_ok=True)
+    cleaned = cleaned_shard(layout, source, shard)
     measured = recipe.sources[source].category not in UNORDERED_CATEGORIES
+    encoder = load_encoder(layout.tokenizer)
+    output = IndexFiles(
+        layout.index_prefix(source, shard),
+        layout.index_facts(source, shard),
+        layout.index_report(source, shard),
+    )
+    return write_index(read_records(cleaned), cleaned, encoder, output, measured=measured)
+
+
+@dataclass(frozen=True)
+class IndexFiles:
+    """Where an index goes: `prefix`.bin and .idx, the facts of its documents if anybody wants them, and the
+    report, written last."""
+
+    prefix: Path
+    facts: Path | None
+    report: Path
+
+
+def write_index(
+    records: Iterable[Record],
+    origin: Path,
+    encoder: Encoder,
+    output: IndexFiles,
+    *,
+    measured: bool,
+    watch: Callable[[int, int], None] = lambda documents, tokens: None,
+    **facts_of_input: Any,
+) -> dict[str, Any]:
+    """Tokenize records of `origin` and return the report, which states `facts_of_input` too.
+
+    `measured` says whether lexical complexity is. `watch` hears how many documents and tokens were written.
+    The next chunk is read, and the sample compared, while gigatoken, which holds no lock, encodes the present
+    chunk: two cores are busy.
+    """
+    output.report.unlink(missing_ok=True)
+    documents = tokens = 0
     with (
-        write_indexed(layout.index_prefix(source, shard), token_dtype(encoder.vocab_size)) as (
-            writer,
-            written,
-        ),
-        write_facts(layout.index_facts(source, shard)) as facts,
+        ThreadPoolExecutor(1) as pool,
+        write_indexed(output.prefix, token_dtype(encoder.vocab_size)) as (writer, written),
+        write_facts(output.facts) as facts,
     ):
-        for chunk in _chunks(cleaned, encoder, measured):
-            _write_chunk(chunk, cleaned, encoder, parity, writer, facts)
+        parity = Checking(encoder, pool)
+        for chunk in _ahead(_chunks(records, origin, encoder, measured)):
+            tokens += _write_chunk(chunk, origin, encoder, parity, writer, facts)
+            documents += len(chunk.documents)
+            watch(documents, tokens)
+        compared = parity.finish()
     report = {
+        **facts_of_input,
         **asdict(written),
         "tokenizer": encoder.digest,
         "vocab_size": encoder.vocab_size,
         "learned_tokens": facts.learned_tokens,
         "conversations_without_loss": facts.without_loss,
-        "parity": parity.result(),
+        "parity": compared,
     }
-    write_json(layout.index_report(source, shard), report)
+    write_json(output.report, report)
     return report
 
 
-def _chunks(path: Path, encoder: Encoder, measured: bool) -> Iterator[_Chunk]:
+def _ahead[T](items: Iterator[T]) -> Iterator[T]:
+    """The same items, each made in a thread while the one before it is used."""
+    end = object()
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, items, end)
+        while (item := coming.result()) is not end:
+            coming = pool.submit(next, items, end)
+            yield item  # type: ignore[misc]
+
+
+def _chunks(records: Iterable[Record], origin: Path, encoder: Encoder, measured: bool) -> Iterator[_Chunk]:
     chunk = _Chunk()
-    for row, record in enumerate(read_records(path)):
-        document = _document(record, encoder, f"{path}: record {row}")
+    for row, record in enumerate(records):
+        document = _document(record, encoder, origin, row)
         chunk.documents.append(document)
-        text = record_text(record) if measured and record_messages(record) is None else ""
-        chunk.complexities.append(lexical_complexity(text))
+        plain = measured and document.learned is None
+        chunk.complexities.append(lexical_complexity(record_text(record)) if plain else math.nan)
         chunk.characters += sum(len(piece) for piece in document.pieces if isinstance(piece, str))
         if chunk.characters >= CHUNK_CHARACTERS:
             yield chunk
@@ -88,7 +139,7 @@ def _chunks(path: Path, encoder: Encoder, measured: bool) -> Iterator[_Chunk]:
         yield chunk
 
 
-def _document(record: dict[str, Any], encoder: Encoder, where: str) -> Document:
+def _document(record: Record, encoder: Encoder, origin: Path, row: int) -> Document:
     """A record as pieces that end with the end-of-document token, once."""
     messages = record_messages(record)
     if messages is None:
@@ -98,8 +149,8 @@ def _document(record: dict[str, Any], encoder: Encoder, where: str) -> Document:
             messages, encoder.directory, encoder.added_tokens, tools=record["data"].get("tools")
         )
     except ZgcmError as error:
-        raise ZgcmError(error.what, where=where, found=error.found, expected=error.expected,
-                        hint=error.hint) from error  # fmt: skip
+        raise ZgcmError(error.what, where=f"{origin}: record {row}", found=error.found,
+                        expected=error.expected, hint=error.hint) from error  # fmt: skip
     if conversation.pieces[-1:] != [encoder.end_id]:
         conversation.pieces.append(encoder.end_id)
     return conversation
@@ -107,30 +158,32 @@ def _document(record: dict[str, Any], encoder: Encoder, where: str) -> Document:
 
 def _write_chunk(
     chunk: _Chunk,
-    cleaned: Path,
+    origin: Path,
     encoder: Encoder,
-    parity: Parity,
+    parity: Checking,
     writer: IndexedWriter,
     facts: FactsWriter,
-) -> None:
-    encoded = _encode(chunk, encoder, cleaned)
+) -> int:
+    """Encode and write a chunk; returns its tokens."""
+    encoded = _encode(chunk, encoder, origin)
     starts = np.cumsum(encoded.lengths) - encoded.lengths
     for offset, document in enumerate(chunk.documents):
         row = chunk.first_row + offset
-        if parity.wants(row):
+        if parity.sample.wants(row):
             found = encoded.tokens[starts[offset] :][: encoded.lengths[offset]]
-            parity.compare(document.pieces, found, f"{cleaned}: record {row}")
+            parity.take(document.pieces, found, f"{origin}: record {row}")
     writer.append(encoded.tokens, encoded.lengths)
     facts.append(chunk.complexities, *_learned_spans(chunk.documents, encoded.piece_lengths))
+    return len(encoded.tokens)
 
 
-def _encode(chunk: _Chunk, encoder: Encoder, cleaned: Path) -> Encoded:
+def _encode(chunk: _Chunk, encoder: Encoder, origin: Path) -> Encoded:
     try:
         return encode(encoder, [document.pieces for document in chunk.documents])
     except UnicodeEncodeError as error:
         offset = next(i for i, d in enumerate(chunk.documents) if _is_broken("".join(map(str, d.pieces))))
         raise ZgcmError(
-            "A text is not valid Unicode", where=f"{cleaned}: record {chunk.first_row + offset}",
+            "A text is not valid Unicode", where=f"{origin}: record {chunk.first_row + offset}",
             found=f"a lone surrogate: {error.reason}", hint="clean the shard again",
         ) from error  # fmt: skip
 
@@ -142,6 +195,8 @@ def _is_broken(text: str) -> bool:
 def _learned_spans(documents: list[Document], piece_lengths: np.ndarray) -> tuple[list[list[int]], int]:
     """Per document the learned ranges as [start, end, start, end, ...] in tokens, and how many conversations
     have none."""
+    if all(document.learned is None for document in documents):
+        return [[] for _ in documents], 0
     ends = np.concatenate([[0], np.cumsum(piece_lengths)])
     spans, without, first = [], 0, 0
     for document in documents:

@@ -22,6 +22,7 @@ from zgcm.layout import Layout, mix_shards
 from zgcm.tokens.facts import read_learned
 from zgcm.tokens.gather import Reference, open_indexes, selected, take
 from zgcm.tokens.indexed import Written, token_dtype, write_indexed
+from zgcm.tokens.tokenizer import tokenizer_facts
 
 IGNORE_INDEX = -100
 REPORTED = 100
@@ -38,14 +39,17 @@ class _Conversations:
     without_loss: list[dict[str, Any]] = field(default_factory=list)
 
 
-def pack_shard(recipe: Recipe, layout: Layout, mix: str, shard: str) -> dict[str, Any]:
+def pack_shard(
+    recipe: Recipe, layout: Layout, mix: str, shard: str, tokenizer: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Write the three indexed datasets of an output shard and its manifest `{shard}.json`; returns it.
 
-    Raises ZgcmError when no conversation fits. Memory: about 10 bytes a token of the shard.
+    `tokenizer` are the facts of the tokenizer's directory where that is not the layout's. Raises ZgcmError
+    when no conversation fits. Memory: about 10 bytes a token of the shard.
     """
     length = recipe.mixes[mix].sequence_length
     assert length is not None, "a packed mix has a sequence_length"
-    tokenizer = read_json(layout.tokenizer / "manifest.json")
+    tokenizer = tokenizer or tokenizer_facts(layout.tokenizer)
     manifest = layout.packed_prefix(mix, shard).with_suffix(".json")
     manifest.unlink(missing_ok=True)
     conversations = _load(layout, layout.selection(mix, shard), length)

@@ -7,6 +7,7 @@ come first.
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ import numpy as np
 from zgcm.errors import ZgcmError
 from zgcm.tokens.chat import Piece
 from zgcm.tokens.encode import Encoder, encode, without_added_tokens
-from zgcm.tokens.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
     import tokenizers
@@ -36,12 +36,9 @@ PROBES = (
 
 
 @dataclass
-class Parity:
-    """Compares as the index is made; `result` goes into the index report."""
+class Sample:
+    """Which documents are compared; `result` goes into the index report."""
 
-    encoder: Encoder
-    whole: "tokenizers.Tokenizer"
-    plain: "tokenizers.Tokenizer"
     documents: int = 0
     characters: int = 0
 
@@ -51,13 +48,28 @@ class Parity:
             return False
         return row < FIRST_DOCUMENTS or row % ONE_IN == 0
 
+    def count(self, pieces: Sequence[Piece]) -> None:
+        self.documents += 1
+        self.characters += sum(len(piece) for piece in pieces if isinstance(piece, str))
+
+    def result(self) -> dict[str, Any]:
+        return {"documents": self.documents, "characters": self.characters, "probes": len(PROBES),
+                "equal": True, "reference": "tokenizers"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Parity:
+    """Compares ids with those of the reference."""
+
+    encoder: Encoder
+    whole: "tokenizers.Tokenizer"
+    plain: "tokenizers.Tokenizer"
+
     def compare(self, pieces: Sequence[Piece], found: np.ndarray, where: str) -> None:
         """Raises ZgcmError when gigatoken's ids (`found`) of a document differ from the reference's."""
         expected = self.reference(pieces)
         if len(expected) != len(found) or not np.array_equal(expected, found):
             raise _differs(expected, found, where)
-        self.documents += 1
-        self.characters += sum(len(piece) for piece in pieces if isinstance(piece, str))
 
     def reference(self, pieces: Sequence[Piece]) -> np.ndarray:
         """Ids by `tokenizers`: of the whole text at once where all its special tokens are the template's own,
@@ -73,20 +85,52 @@ class Parity:
         ]
         return np.asarray([number for part in parts for number in part], np.int64)
 
-    def result(self) -> dict[str, Any]:
-        return {"documents": self.documents, "characters": self.characters, "probes": len(PROBES),
-                "equal": True, "reference": "tokenizers"}  # fmt: skip
+
+class Checking:
+    """Parity of a sample, compared in a thread of its own while the index is made."""
+
+    def __init__(self, encoder: Encoder, pool: ThreadPoolExecutor) -> None:
+        self._pool = pool
+        self._parity = pool.submit(_started, encoder, _encoded_probes(encoder))
+        self._waiting: list[Future[None]] = []
+        self.sample = Sample()
+
+    def take(self, pieces: Sequence[Piece], found: np.ndarray, where: str) -> None:
+        """Compare a document of the sample soon. Raises ZgcmError when an earlier one differed."""
+        self.sample.count(pieces)
+        for done in [future for future in self._waiting if future.done()]:
+            self._waiting.remove(done)
+            done.result()
+        self._waiting.append(self._pool.submit(self._compare, pieces, found.copy(), where))
+
+    def _compare(self, pieces: Sequence[Piece], found: np.ndarray, where: str) -> None:
+        self._parity.result().compare(pieces, found, where)
+
+    def finish(self) -> dict[str, Any]:
+        """Wait for all comparisons. Raises ZgcmError when an id of the probes or the sample differs."""
+        self._parity.result()
+        for future in self._waiting:
+            future.result()
+        return self.sample.result()
 
 
 def start_parity(encoder: Encoder) -> Parity:
     """Load the reference and compare the probes. Raises ZgcmError when an id differs."""
+    return _started(encoder, _encoded_probes(encoder))
+
+
+def _encoded_probes(encoder: Encoder) -> list[np.ndarray]:
+    return [encode(encoder, [[probe]]).tokens for probe in PROBES]
+
+
+def _started(encoder: Encoder, probes: list[np.ndarray]) -> Parity:
     from tokenizers import Tokenizer
 
     plain = Tokenizer.from_str(json.dumps(without_added_tokens(encoder.directory)))
-    parity = Parity(encoder, load_tokenizer(encoder.directory), plain)
-    for number, probe in enumerate(PROBES):
-        parity.compare([probe], encode(encoder, [[probe]]).tokens, f"probe {number}")
-    parity.documents = parity.characters = 0
+    whole = Tokenizer.from_file(str(encoder.directory / "tokenizer.json"))
+    parity = Parity(encoder, whole, plain)
+    for number, found in enumerate(probes):
+        parity.compare([PROBES[number]], found, f"probe {number}")
     return parity
 
 

@@ -12,11 +12,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zgcm.config.model import ImportedTokenizer, TrainedTokenizer
-from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open, read_json, sha256_file, write_json, write_text
-from zgcm.layout import Layout, source_shards
+from zgcm.layout import Layout, cleaned_shard, source_shards
 from zgcm.records import read_records
 from zgcm.rundir.manifest import NAME as MANIFEST
 from zgcm.rundir.manifest import is_complete, verify_manifest, write_manifest
@@ -24,6 +22,9 @@ from zgcm.tokens.text import plain_text
 
 if TYPE_CHECKING:
     import tokenizers
+
+    from zgcm.config.model import ImportedTokenizer, TrainedTokenizer
+    from zgcm.config.recipe import Recipe
 
 END = "<|endoftext|>"
 SPECIAL_TOKENS = (END, "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>")
@@ -41,12 +42,12 @@ SPLIT = (
 The cl100k family's pattern; @DIGITS@ is one digit (Qwen2's) or up to three (GLM-4's); gigatoken has both."""
 
 
-def make_tokenizer(recipe: Recipe, layout: Layout) -> dict[str, Any]:
+def make_tokenizer(recipe: "Recipe", layout: Layout) -> dict[str, Any]:
     """Train or import the recipe's tokenizer into `layout.tokenizer`; returns its manifest."""
     directory = layout.tokenizer
     (directory / MANIFEST).unlink(missing_ok=True)
     section = recipe.tokenizer
-    if isinstance(section, ImportedTokenizer):
+    if section.kind == "import":
         facts = import_tokenizer(section, directory)
     else:
         texts = (
@@ -57,11 +58,13 @@ def make_tokenizer(recipe: Recipe, layout: Layout) -> dict[str, Any]:
     return read_json(directory / MANIFEST)
 
 
-def training_texts(recipe: Recipe, layout: Layout, source: str, section: TrainedTokenizer) -> Iterator[str]:
+def training_texts(
+    recipe: "Recipe", layout: Layout, source: str, section: "TrainedTokenizer"
+) -> Iterator[str]:
     """Text of a source's kept records in shard order, until `max_bytes_per_source` have been read."""
     left = section.max_bytes_per_source
     for shard in source_shards(recipe, source):
-        for record in read_records(layout.cleaned(source, shard)):
+        for record in read_records(cleaned_shard(layout, source, shard)):
             if record["decision"] != "keep":
                 continue
             text = plain_text(record)
@@ -71,7 +74,7 @@ def training_texts(recipe: Recipe, layout: Layout, source: str, section: Trained
             yield text
 
 
-def train_tokenizer(section: TrainedTokenizer, texts: Iterable[str], directory: Path) -> dict[str, Any]:
+def train_tokenizer(section: "TrainedTokenizer", texts: Iterable[str], directory: Path) -> dict[str, Any]:
     """Train byte-level BPE of exactly `section.vocab_size` tokens, added tokens last; write the directory.
 
     The 256 bytes come first, then merges in order of frequency, then the added tokens: ids of text do not
@@ -114,7 +117,7 @@ def train_tokenizer(section: TrainedTokenizer, texts: Iterable[str], directory: 
     return _facts("train", section.vocab_size, END, directory)
 
 
-def import_tokenizer(section: ImportedTokenizer, directory: Path) -> dict[str, Any]:
+def import_tokenizer(section: "ImportedTokenizer", directory: Path) -> dict[str, Any]:
     """Copy a published tokenizer directory. Raises ZgcmError for a missing file, a wrong digest, no end
     token, or more tokens than the model has rows."""
     source = Path(section.path)
@@ -151,6 +154,28 @@ def tokenizer_facts(directory: Path) -> dict[str, Any]:
     if not is_complete(directory):
         raise ZgcmError("There is no tokenizer", where=str(directory), hint="make it with: zgcm tokenizer")
     return verify_manifest(directory)
+
+
+def published_facts(directory: Path) -> dict[str, Any]:
+    """The same of a directory as published, which has no manifest: its vocabulary ends with its largest id.
+    Raises ZgcmError when it is no tokenizer directory."""
+    for name in FILES[:2]:
+        if not (directory / name).is_file():
+            raise ZgcmError(
+                "Not a tokenizer directory", where=str(directory), found=f"no {name}",
+                expected=", ".join(FILES[:2]),
+                hint="name a directory that `zgcm tokenizer` made, or a published one",
+            )  # fmt: skip
+    tokenizer = json.loads((directory / "tokenizer.json").read_bytes())
+    ids = [*tokenizer["model"]["vocab"].values(), *(token["id"] for token in tokenizer["added_tokens"])]
+    end = _token_name(read_json(directory / "tokenizer_config.json").get("eos_token")) or END
+    facts = _facts("published", max(ids) + 1, end, directory)
+    return {**facts, "digest": sha256_file(directory / "tokenizer.json")}
+
+
+def any_facts(directory: Path) -> dict[str, Any]:
+    """Facts of a tokenizer directory, whether ours (then verified) or as published."""
+    return tokenizer_facts(directory) if is_complete(directory) else published_facts(directory)
 
 
 def default_template() -> str:

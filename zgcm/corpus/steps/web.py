@@ -30,11 +30,16 @@ def normalize_web_schema(sample: Sample, settings: Settings) -> None:
 
 def filter_web_boilerplate(sample: Sample, settings: Settings) -> None:
     text = sample.text()
-    if len(_BOILERPLATE.findall(text)) >= settings["web_boilerplate_limit"]:
+    if boilerplate_count(text) >= settings["web_boilerplate_limit"]:
         sample.review("web_boilerplate")
     lines = [stripped for line in text.split("\n") if (stripped := line.strip())]
     if lines and len(set(lines)) / len(lines) < MIN_UNIQUE_LINES:
         sample.drop("repetitive_web_text")
+
+
+def boilerplate_count(text: str) -> int:
+    """How often phrases of cookie banners and sign-up boxes stand in a text."""
+    return len(_BOILERPLATE.findall(text))
 
 
 def validate_web_qa(sample: Sample, settings: Settings) -> None:

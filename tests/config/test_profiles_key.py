@@ -1,0 +1,120 @@
+"""The key `profile` of a source: names, files and modules of the user's, and what is refused at load."""
+
+import pytest
+import yaml
+
+from zgcm.config import load, profiles
+from zgcm.errors import ZgcmError
+from zgcm.identity import basis, changed_keys, recipe_id
+
+MINE = """
+from zgcm.config.profiles import Profile
+
+def shout(sample, settings):
+    sample.data["text"] = sample.string("text").upper() + settings["notes_mark"]
+
+steps = [shout]
+PROFILE = Profile(steps, stages=["pretrain"], categories=["general_text"], settings={"notes_mark": "!"})
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZGCM_CHECKOUT", str(tmp_path))
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "plugs_of_mine").mkdir()
+    (tmp_path / "plugs_of_mine" / "notes.py").write_text(MINE)
+    monkeypatch.setattr(profiles.sys, "path", list(profiles.sys.path))
+    yield tmp_path
+    for name in [name for name in profiles.sys.modules if name.startswith("plugs_of_mine")]:
+        del profiles.sys.modules[name]
+
+
+def recipe(profile, stage="pretrain", category="general_text"):
+    data = yaml.safe_load((load.Path(__file__).parents[2] / "config" / "tiny.yaml").read_text())
+    data["sources"]["notes"] = {
+        "kind": "files", "files": ["notes.jsonl"], "stage": stage, "category": category, "profile": profile,
+    }  # fmt: skip
+    return load.validate_recipe(data, "test")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["./mine.py", "mine.py:PROFILE", "./mine.py:steps", "plugs_of_mine.notes:steps", "plugs_of_mine.notes"],
+)
+def test_files_and_modules(checkout, name):
+    assert recipe(name).sources["notes"].profile == name
+    assert [step.__name__ for step in profiles.find_profile(name).steps] == ["shout"]
+
+
+@pytest.mark.parametrize(
+    ("name", "stage", "category", "message"),
+    [
+        (
+            "olmocr",
+            "pretrain",
+            "web",
+            r"sources\.notes\.profile: olmocr is for category pdf_ocr; found category: web",
+        ),
+        ("olmocr", "midtrain", "pdf_ocr", r"olmocr is for stage pretrain; found stage: midtrain"),
+        ("./mine.py", "pretrain", "code", r"is for category general_text; found category: code"),
+        ("olmoc", "pretrain", "pdf_ocr", r"sources\.notes\.profile: .*agent_coding.*did you mean olmocr"),
+        ("./other.py", "pretrain", "web", r"No such profile file.*other\.py"),
+        ("other.notes:steps", "pretrain", "web", r"No such module.*other/notes\.py below"),
+        ("./mine.py:nothing", "pretrain", "web", r"mine\.py:nothing.*write \./mine\.py:PROFILE"),
+        ("./mine.py:shout", "pretrain", "web", r"found: a function.*expected: a Profile, or a list"),
+        ("./broken.py", "pretrain", "web", r"cannot be loaded.*broken\.py:2.*ZeroDivisionError"),
+        ("./wrong.py", "pretrain", "web", r"cannot be loaded.*wrong\.py:1.*SyntaxError"),
+    ],
+)
+def test_refused_when_the_recipe_is_loaded(checkout, name, stage, category, message):
+    (checkout / "broken.py").write_text("\n1 / 0\n")
+    (checkout / "wrong.py").write_text("def\n")
+    with pytest.raises(ZgcmError, match=message):
+        recipe(name, stage, category)
+
+
+def test_the_content_of_a_profile_is_identity_and_its_place_is_not(checkout):
+    first = recipe("./mine.py")
+    ids = recipe_id(first, "clean", "notes")
+    (checkout / "elsewhere").mkdir()
+    (checkout / "mine.py").rename(checkout / "elsewhere" / "moved.py")
+    assert recipe_id(recipe("./elsewhere/moved.py"), "clean", "notes") == ids
+    (checkout / "mine.py").write_text(MINE.replace("upper", "lower"))
+    second = recipe("./mine.py")
+    assert recipe_id(second, "clean", "notes") != ids
+    assert recipe_id(second, "raw", "notes") == recipe_id(first, "raw", "notes")
+    before = basis(recipe("./elsewhere/moved.py"), "clean", "notes")
+    assert changed_keys(before, basis(second, "clean", "notes")) == ["settings.profile.sha256"]
+
+
+def test_a_changed_file_is_loaded_anew(checkout):
+    assert profiles.find_profile("./mine.py").settings == {"notes_mark": "!"}
+    (checkout / "mine.py").write_text(MINE.replace('"!"', '"?"'))
+    assert profiles.find_profile("./mine.py").settings == {"notes_mark": "?"}
+
+
+def test_a_file_in_our_folder_is_registered_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(profiles, "FOLDER", tmp_path)
+    (tmp_path / "notes.py").write_text(MINE)
+    assert profiles.registered() == ["notes"]
+    assert profiles.profile_file("notes") == (tmp_path / "notes.py", "PROFILE")
+
+
+POLICIES = {
+    "keep_min: '1'": "number",
+    "hard_error_max: 3": "go together",
+    "{keep_min: 0.5, review_min: 0.8}": "none is for review",
+    "min: 3": "unknown key",
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_quality_policies_are_checked_at_load(policy):
+    data = yaml.safe_load((load.Path(__file__).parents[2] / "config" / "tiny.yaml").read_text())
+    given = yaml.safe_load(policy)
+    data["sources"]["demo_prose"]["cleaning"] = {"quality_policies": {"default": given}}
+    with pytest.raises(
+        ZgcmError, match=rf"sources\.demo_prose\.cleaning\.quality_policies\.default.*{POLICIES[policy]}"
+    ):
+        load.validate_recipe(data, "test")

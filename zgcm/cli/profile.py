@@ -1,0 +1,117 @@
+"""`zgcm profile`: look at a raw dataset and draft its source."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zgcm.cli.app import (
+    DEFAULT_RECIPE,
+    DEFAULT_RESULTS,
+    JsonOption,
+    RecipeOption,
+    ResultsOption,
+    app,
+    open_recipe,
+)
+
+if TYPE_CHECKING:
+    from zgcm.corpus.survey import Survey
+    from zgcm.lines import Part
+
+SHOWN_VALUES = 5
+
+
+@app.command()
+def profile(
+    where: Annotated[
+        list[str], typer.Argument(metavar="FILE | SOURCE SHARD", help="A raw file, or a shard of the recipe.")
+    ],
+    limit: Annotated[
+        int, typer.Option(min=0, help="Records to look at, from the beginning; 0: all.")
+    ] = 10_000,
+    draft: Annotated[
+        bool, typer.Option("--draft", help="Print a source for the recipe to start from, as YAML.")
+    ] = False,
+    recipe: RecipeOption = DEFAULT_RECIPE,
+    results: ResultsOption = DEFAULT_RESULTS,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at a raw dataset: fields, types, lengths, languages, duplicates, noise. Changes nothing.
+
+    zgcm profile notes.jsonl.zst                   what is in it
+
+    zgcm profile notes.jsonl.zst --draft           a source block to start from
+
+    zgcm profile demo_code 00000 --limit 0         all of a shard of the recipe
+
+    Reads .jsonl, .jsonl.gz, .jsonl.zst and .parquet, streaming; lines that are no records are counted.
+    Languages are guesses.
+    """
+    from zgcm.corpus.draft import draft_source, draft_yaml
+    from zgcm.corpus.survey import survey
+
+    path, part, name = _raw_file(where, recipe, results)
+    found = survey(path, limit, part, lambda records: typer.echo(f"{records:,} records", err=True))
+    if as_json:
+        drafted = {"draft": draft_source(found)} if draft else {}
+        typer.echo(json.dumps({**found.summary(), **drafted}, ensure_ascii=False, sort_keys=True))
+    elif draft:
+        typer.echo(draft_yaml(found, name), nl=False)
+    else:
+        _show(found)
+
+
+def _raw_file(where: list[str], recipe: list[Path], results: Path) -> tuple[Path, "Part", str]:
+    """The file, the part of it, and the source's name when it is one of the recipe's."""
+    from zgcm.corpus.raw import find_raw
+    from zgcm.errors import ZgcmError
+    from zgcm.layout import raw_part
+    from zgcm.lines import WHOLE
+
+    if len(where) == 1:
+        return Path(where[0]), WHOLE, ""
+    if len(where) > 2:
+        raise ZgcmError("One dataset at a time", found=" ".join(where), expected="FILE, or SOURCE SHARD")
+    loaded, layout = open_recipe(recipe, results)
+    return find_raw(loaded, layout, *where), raw_part(loaded, *where), where[0]
+
+
+def _show(found: "Survey") -> None:
+    from zgcm.corpus.noise import ADVICE
+
+    told = found.summary()
+    rows = [("field", "present", "type", "mean", "p50", "p95", "max", "example")]
+    for item in told["fields"]:
+        length = item.get("length", {})
+        numbers = [f"{length[key]:,.0f}" if length else "" for key in ("mean", "p50", "p95", "max")]
+        example = _values(item["values"]) if "values" in item else item["example"]
+        rows.append((item["name"], f"{item['present']:.1%}", "/".join(item["types"]), *numbers, example))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        typer.echo("  ".join([*cells, row[-1]]).rstrip())
+    typer.echo("")
+    characters = told["characters"]
+    typer.echo(
+        f"text        {characters['mean']:,.0f} characters on average, "
+        f"median {characters['p50']:,}, 95 % below {characters['p95']:,}, longest {characters['max']:,}"
+    )
+    typer.echo(f"languages   {_shares(told['languages']) or 'none'}")
+    typer.echo(f"duplicates  {told['duplicate_share']:.1%} repeat an earlier text")
+    for index, (noise, share) in enumerate(told["noise"].items()):
+        typer.echo(f"{'noise' if not index else '':10}  {share:.1%} {noise}: {ADVICE[noise]}")
+    if found.bad_lines:
+        typer.echo(f"bad lines   {found.bad_lines:,}; the first: {found.first_bad_line}")
+    whole = "all" if found.complete else "the first"
+    typer.echo(f"{found.path}: {whole} {found.records:,} records; --draft prints a source to start from")
+
+
+def _values(values: dict[str, int]) -> str:
+    shown = [f"{value or '(empty)'} {count:,}" for value, count in list(values.items())[:SHOWN_VALUES]]
+    return ", ".join([*shown, *(["…"] if len(values) > SHOWN_VALUES else [])])
+
+
+def _shares(shares: dict[str, float]) -> str:
+    return ", ".join(f"{name} {share:.1%}" for name, share in list(shares.items())[:SHOWN_VALUES])

@@ -1,0 +1,158 @@
+"""`zgcm index IN... --output PREFIX`: files of records become one Megatron index, in the order given.
+
+Several files are tokenized one by one, so that an interrupted run goes on with the file it was at, and then
+joined: a copy of bytes. Document i is record i.
+"""
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from zgcm.errors import ZgcmError
+from zgcm.fanout import Fanout, run_all
+from zgcm.files.plain import Summary, expand, finished, output_names, stamp
+from zgcm.io import write_json
+from zgcm.records import Record, read_numbered
+from zgcm.tokens.encode import load_encoder
+from zgcm.tokens.index import IndexFiles, write_index
+from zgcm.tokens.indexed import data_path, index_path, open_indexed, write_indexed
+from zgcm.tokens.tokenizer import any_facts
+from zgcm.versions import VERSIONS
+
+BLOCK_TOKENS = 1 << 22
+"""Copied at a time when indexes are joined."""
+REPORT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class IndexJob:
+    """A file, its tokenizer, the fields of its text, and where its index goes."""
+
+    path: Path
+    tokenizer: Path
+    text_fields: tuple[str, ...]
+    output: IndexFiles
+
+
+def index_files(
+    inputs: list[str],
+    tokenizer: Path,
+    prefix: Path,
+    text_fields: list[str],
+    fanout: Fanout,
+    say: Callable[[str], None],
+) -> Summary:
+    """Write `prefix`.bin, .idx and .index.json from all files; returns what the last holds.
+
+    Raises ZgcmError when a file fails; those that are done stay in `prefix`.parts until all are.
+    """
+    paths = expand(inputs)
+    whole = IndexFiles(prefix, None, beside(prefix, ".index.json"))
+    if len(paths) == 1:
+        return run_all(index_file, [IndexJob(paths[0], tokenizer, tuple(text_fields), whole)], fanout,
+                       lambda job, report: say(index_line(job, report)))[0]  # fmt: skip
+    parts = beside(prefix, ".parts")
+    jobs = [
+        IndexJob(path, tokenizer, tuple(text_fields), replace(index_in(parts / name), facts=None))
+        for path, name in zip(paths, output_names(paths), strict=True)
+    ]
+    stamped = {"parts": [_stamp(job) for job in jobs]}
+    if (known := finished(whole.report, stamped, [data_path(prefix), index_path(prefix)])) is not None:
+        return {**known, "skipped": True}
+    reports = run_all(index_file, jobs, fanout, lambda job, report: say(index_line(job, report)))
+    joined = join([job.output.prefix for job in jobs], prefix)
+    files = [{"file": str(path), "documents": report["documents"], "tokens": report["tokens"]}
+             for path, report in zip(paths, reports, strict=True)]  # fmt: skip
+    common = {key: reports[0][key] for key in ("tokenizer", "vocab_size")}
+    report = {**joined, **common, "files": files, **stamped}
+    write_json(whole.report, report)
+    shutil.rmtree(parts)
+    return report
+
+
+def index_file(job: IndexJob) -> Summary:
+    """Index one file, unless an earlier run did with the same content, tokenizer and fields."""
+    stamped = _stamp(job)
+    outputs = [data_path(job.output.prefix), index_path(job.output.prefix)]
+    if (known := finished(job.output.report, stamped, outputs)) is not None:
+        return {**known, "skipped": True}
+    encoder = load_encoder(job.tokenizer, any_facts(job.tokenizer))
+    records = as_documents(job.path, job.text_fields)
+    return write_index(
+        records, job.path, encoder, job.output, measured=False, watch=_watch(job.path), **stamped
+    )
+
+
+def as_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record]:
+    """Records in the form of a cleaned shard; cleaned ones as they are.
+
+    Raises ZgcmError for a record that has neither a text field nor messages.
+    """
+    for number, record in read_numbered(path):
+        if isinstance(record.get("data"), dict) and isinstance(record.get("text_fields"), list):
+            yield record
+        elif "messages" in record or any(isinstance(record.get(name), str) for name in text_fields):
+            yield {"data": record, "text_fields": text_fields}
+        else:
+            raise ZgcmError(
+                "A record has no text", where=f"{path}:{number}", found=f"the fields {', '.join(record)}",
+                expected=f"a string in {', '.join(text_fields)}, or messages",
+                hint="name its field: --text-field FIELD",
+            )  # fmt: skip
+
+
+def join(prefixes: list[Path], output: Path) -> Summary:
+    """One index of the documents of several, in order."""
+    indexes = [open_indexed(prefix) for prefix in prefixes]
+    with write_indexed(output, indexes[0].tokens.dtype) as (writer, written):
+        for indexed in indexes:
+            ends = np.cumsum(indexed.lengths, dtype=np.int64)
+            first = 0
+            while first < len(indexed):
+                begin = int(ends[first - 1]) if first else 0
+                last = max(int(np.searchsorted(ends, begin + BLOCK_TOKENS, "right")), first + 1)
+                writer.append(indexed.tokens[begin : ends[last - 1]], indexed.lengths[first:last])
+                first = last
+    return asdict(written)
+
+
+def beside(prefix: Path, ending: str) -> Path:
+    return prefix.with_name(prefix.name + ending)
+
+
+def index_in(prefix: Path) -> IndexFiles:
+    """An index with the facts that packing reads."""
+    return IndexFiles(prefix, beside(prefix, ".documents.parquet"), beside(prefix, ".index.json"))
+
+
+def index_line(job: IndexJob, report: Summary) -> str:
+    known = "done before; " if report.get("skipped") else ""
+    counts = f"{report['documents']:,} documents, {report['tokens']:,} tokens ({report['dtype']})"
+    return f"{job.path}: {known}{counts}"
+
+
+def _stamp(job: IndexJob) -> Summary:
+    facts = any_facts(job.tokenizer)
+    return stamp(job.path, tokenizer=facts["digest"], vocab_size=facts["vocab_size"],
+                 text_fields=list(job.text_fields), version=VERSIONS["index"])  # fmt: skip
+
+
+def _watch(path: Path) -> Callable[[int, int], None]:
+    """Tells a waiting person, on stderr, how far a long file is."""
+    started = last = time.monotonic()
+
+    def watch(documents: int, tokens: int) -> None:
+        nonlocal last
+        if (now := time.monotonic()) - last >= REPORT_SECONDS:
+            last = now
+            rate = tokens / (now - started)
+            print(
+                f"{path}: {documents:,} documents, {tokens:,} tokens, {rate:,.0f} tokens/s", file=sys.stderr
+            )
+
+    return watch

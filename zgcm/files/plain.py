@@ -1,0 +1,80 @@
+"""What the verbs on plain files share: which files, what each output is called, what is done already."""
+
+import glob
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import xxhash
+
+from zgcm.errors import ZgcmError
+from zgcm.io import canonical_json, read_json, sha256_bytes
+from zgcm.records import FORMATS, record_format
+
+if TYPE_CHECKING:
+    from zgcm.config.corpus import Mix
+    from zgcm.config.recipe import Recipe
+
+BLOCK = 1 << 22
+Summary = dict[str, Any]
+
+
+def expand(inputs: Sequence[str]) -> list[Path]:
+    """Files, the readable files of directories, and those that match patterns, in the order given."""
+    found = [path for item in inputs for path in _expand(item)]
+    if not found:
+        raise ZgcmError(
+            "No files to read", found=" ".join(inputs) or "no paths", expected=", ".join(FORMATS),
+            hint="name files, a directory, or a quoted pattern",
+        )  # fmt: skip
+    for path in found:
+        record_format(path)
+        if not path.is_file():
+            raise ZgcmError("No such file", where=str(path), hint="check the path")
+    return found
+
+
+def _expand(item: str) -> list[Path]:
+    path = Path(item)
+    if path.is_dir():
+        return sorted(file for file in path.rglob("*") if file.name.endswith(FORMATS))
+    if glob.has_magic(item):
+        return sorted(Path(match) for match in glob.glob(item, recursive=True))  # noqa: PTH207 - may be absolute
+    return [path]
+
+
+def output_names(paths: Sequence[Path]) -> list[str]:
+    """What each file's outputs are called: its name without the ending. Raises ZgcmError for two alike."""
+    names = [path.name.removesuffix(record_format(path)) for path in paths]
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise ZgcmError(
+                "Two files would have the same output", where=str(paths[position]),
+                found=f"{paths[names.index(name)]} is called {name} too", hint="rename one of them",
+            )  # fmt: skip
+    return names
+
+
+def small_recipe(sources: dict[str, Any], mixes: "dict[str, Mix] | None" = None) -> "Recipe":
+    """A recipe of sources and mixes alone: no step on plain files reads anything else of one."""
+    from zgcm.config.recipe import Recipe
+
+    return Recipe.model_construct(name="files", sources=sources, mixes=mixes or {})
+
+
+def stamp(path: Path, **settings: Any) -> Summary:
+    """Names an output: the input's content and everything that the result depends on."""
+    with path.open("rb") as stream:
+        content = xxhash.xxh3_128()
+        while chunk := stream.read(BLOCK):
+            content.update(chunk)
+    known = {"bytes": path.stat().st_size, "xxh3_128": content.hexdigest()}
+    return {"input": known, "settings": sha256_bytes(canonical_json(settings))[:12]}
+
+
+def finished(summary: Path, stamped: Summary, outputs: Sequence[Path]) -> Summary | None:
+    """The summary of an earlier run with the same input and settings whose outputs are all there."""
+    if not summary.is_file() or not all(path.is_file() for path in outputs):
+        return None
+    known = read_json(summary)
+    return known if all(known.get(key) == value for key, value in stamped.items()) else None

@@ -1,0 +1,16 @@
+"""A number for the code of each step; part of what decides a result (see identity)."""
+
+# Raise a step's number when a change of code changes its results; everything after it becomes stale.
+VERSIONS = {
+    "raw": 1,
+    "clean": 2,
+    "fingerprint": 2,
+    "minhash": 1,
+    "decontaminate": 1,
+    "tokenizer": 1,
+    "index": 1,
+    "mix": 2,
+    "train": 1,
+    "export": 1,
+    "rl": 1,
+}
