@@ -90,13 +90,8 @@ def dump_record(record: Record) -> bytes:
 def record_sha256(data: Record) -> str:
     """Digest of a record's `data` as the published cleaner defines it: Python's own JSON with sorted keys,
     its default separators, and non-ASCII left as it is."""
-    digest = hashlib.sha256()
-    separator = b"{"
-    for key in sorted(data):
-        digest.update(separator + _python_json(key) + b": " + _python_json(data[key]))
-        separator = b", "
-    digest.update(b"}" if data else b"{}")
-    return digest.hexdigest()
+    fields = [_python_json(key) + b": " + _python_json(data[key]) for key in sorted(data)]
+    return hashlib.sha256(b"{" + b", ".join(fields) + b"}").hexdigest()
 
 
 def _python_json(value: Any) -> bytes:

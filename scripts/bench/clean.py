@@ -2,10 +2,11 @@
 
     .venv/bin/python scripts/bench/clean.py --megabytes 40
 
-The floor reads each line, `orjson.loads`, SHA-256 of its text, `orjson.dumps`, writes; plain JSON Lines in and
-out. Ours is the verb `zgcm clean` on the same shard: category general_text, every common step, the exact
-fingerprint (`text_sha256`), the scan for credentials and personal data, record digests, and zstd out.
-`ratio` is ours over the floor (limit: 12). `ratio_with_fingerprints` adds `zgcm fingerprint`.
+The floor reads each line, `orjson.loads`, SHA-256 of its text, `orjson.dumps`, writes; plain JSON Lines in
+and out. Ours is the verb `zgcm clean` on the same shard: category general_text, every common step, the exact
+fingerprint (`text_sha256`), the scan for credentials and personal data, digests of records and files, and
+zstd out. `ratio` is ours over the floor (limit: 12). What a process pays once (imports, compiled patterns)
+is `setup_cpu_seconds`.
 
 The shard is made on the spot: documentation of Python's library, one in five documents Chinese, one in fifty
 with a mail address or a phone number. `--shard FILE` measures yours (JSON Lines with `id` and `text`).
@@ -30,15 +31,15 @@ from zgcm.config.load import read_mapping, validate_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.corpus.clean import clean_shard
 from zgcm.corpus.demo import build_shard
-from zgcm.corpus.fingerprint import write_fingerprints
+from zgcm.io import read_json
 from zgcm.layout import Layout
 from zgcm.records import Record, write_records
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 12
 PACKAGES = ("orjson", "hyperscan", "detect-secrets", "phonenumbers", "python-stdnum", "zstandard")
-COMMON = "的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出就分对成会可主发年动同工也能下过子说产种面而方后多定行学法所"
-"""Sixty frequent characters: what matters here is that they take three bytes each."""
+COMMON = "的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出就分对成会可主发年动同工也能"
+"""Frequent characters: what matters here is that they take three bytes each."""
 PLANTED = ("Write to li.lei@mail.org for more.", "请拨打 13812345678 联系我们。")
 
 
@@ -58,22 +59,17 @@ def main() -> None:
 def measure(shard: Path, directory: Path, repeats: int) -> dict[str, object]:
     recipe, layout = recipe_of(shard), Layout(directory / "results")
     setup = cpu_seconds(load_scan)
-    times: dict[str, list[float]] = {"floor": [], "clean": [], "fingerprint": []}
-    summary: dict[str, object] = {}
+    floors, cleans = [], []
     for _ in range(repeats):
-        times["floor"].append(cpu_seconds(lambda: floor(shard, directory / "floor.jsonl")))
-        times["clean"].append(
-            cpu_seconds(lambda: summary.update(clean_shard(recipe, layout, "bench", "00000")))
-        )
-        cleaned, target = layout.cleaned("bench", "00000"), layout.fingerprints("bench", "00000")
-        times["fingerprint"].append(cpu_seconds(lambda: write_fingerprints(cleaned, target)))
-    medians = {name: statistics.median(values) for name, values in times.items()}
+        floors.append(cpu_seconds(lambda: floor(shard, directory / "floor.jsonl")))
+        cleans.append(cpu_seconds(lambda: clean_shard(recipe, layout, "bench", "00000")))
+    floor_seconds, clean_seconds = statistics.median(floors), statistics.median(cleans)
+    summary = read_json(layout.cleaning_summary("bench", "00000"))
     return {
         "bench": "clean",
-        "ratio": round(medians["clean"] / medians["floor"], 2),
-        "ratio_with_fingerprints": round((medians["clean"] + medians["fingerprint"]) / medians["floor"], 2),
+        "ratio": round(clean_seconds / floor_seconds, 2),
         "limit": LIMIT,
-        "cpu_seconds": {name: round(value, 3) for name, value in medians.items()},
+        "cpu_seconds": {"clean": round(clean_seconds, 3), "floor": round(floor_seconds, 3)},
         "setup_cpu_seconds": round(setup, 3),
         "repeats": repeats,
         "megabytes": round(shard.stat().st_size / 1e6, 1),

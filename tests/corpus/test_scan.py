@@ -124,7 +124,7 @@ def test_false_positives_on_arithmetic():
     ],
 )  # fmt: skip
 def test_look_alikes_are_left_alone(text):
-    assert scan(text) == []
+    assert scan(text) == ()
 
 
 def test_overlaps_belong_to_the_stricter_detector():

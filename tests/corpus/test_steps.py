@@ -310,3 +310,121 @@ def test_tool_arguments_stay_json():
 def test_an_empty_conversation_is_dropped():
     assert outcome("posttrain", "instruction", {"messages": []})[0] == "drop"
     assert outcome("posttrain", "math", {"messages": []})[0] == "drop"
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome_label"),
+    [
+        ("All tests passed.", "verified"),
+        ("Successfully submitted", "verified"),
+        ("exit code 0\nSubmitted", "verified"),
+        ('{"success": true}', "verified"),
+        ("The attempt was unsuccessful", "weak"),
+        ("The patch was not submitted", "weak"),
+        ("It hasn't been submitted", "weak"),
+        ("0 tests passed", "weak"),
+        ("0 of 5 tests passed", "weak"),
+        ("never a success", "weak"),
+        ('{"success": false}', "weak"),
+        ("tests passed: 0", "weak"),
+        ("permission denied, no success", "failed"),
+    ],
+)
+def test_success_is_a_word_and_undenied(said, outcome_label):
+    """Published: any substring counts, so "unsuccessful" is a success."""
+    trace = [*TRACE[:2], {"role": "tool", "content": said}]
+    assert clean_one("midtrain", "agentic", {"messages": trace}).buckets["outcome"] == outcome_label
+
+
+def test_what_the_user_asks_for_is_no_outcome():
+    asked = [{"role": "user", "content": "Finish when all tests passed and it is submitted."}, *TRACE[1:]]
+    assert clean_one("midtrain", "agentic", {"messages": asked}).buckets["outcome"] == "weak"
+
+
+@pytest.mark.parametrize(
+    ("path", "decision"),
+    [
+        ("src/myvendor/x.py", "keep"),
+        ("src/mapper/a.map.py", "keep"),
+        ("x/app.js.map", "drop"),
+        ("vendor/x.py", "drop"),
+        ("a\\node_modules\\x.js", "drop"),
+        ("a/b.min.js", "drop"),
+    ],
+)
+def test_denied_paths_are_directories_and_endings(path, decision):
+    assert outcome("midtrain", "code", {"text": CODE, "path": path})[0] == decision
+
+
+def test_words_are_words():
+    """Published: "enthusiast" holds "thus", "design in" holds "sign in"."""
+    problem = {"question": "What is 2+2?", "solution": "An enthusiast counts them all up to four."}
+    assert outcome("midtrain", "math", problem) == ("review", ["missing_final_answer_signal"])
+    assert (
+        outcome(
+            "midtrain", "web", {"text": "They design in Rome, design in Oslo, assign in Bonn, design in."}
+        )
+        == KEPT
+    )
+
+
+def test_a_policy_is_looked_up_by_key_then_category_then_default():
+    policies = {
+        "key": {"keep_min": 3}, "there": {"keep_min": 2}, "math": {"keep_min": 1}, "default": {"keep_min": 9},
+    }  # fmt: skip
+    problem = {"question": "How many?", "solution": "Count them all, one by one: the answer: 3"}
+
+    def reviewed(score, known, **extra):
+        cleaning = {"quality_policies": {name: policies[name] for name in known}}
+        return (
+            outcome("midtrain", "math", {**problem, "quality_score": score, **extra}, cleaning)[0] == "review"
+        )
+
+    everything = list(policies)
+    assert reviewed(2.5, everything, source_key="key", source="there")
+    assert not reviewed(2.5, everything, source="there")
+    assert not reviewed(1.5, everything)
+    assert reviewed(1.5, ["default"])
+    empty = {"quality_policies": {"math": {}, "default": {"keep_min": 9}}}
+    assert outcome("midtrain", "math", {**problem, "quality_score": 1}, empty)[0] == "review"
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "1e999", 10**400, [1]])
+def test_scores_that_are_no_finite_numbers_are_none(score):
+    data = {"question": "How many?", "solution": "Count them all, one by one: the answer: 3"}
+    sample = clean_one("midtrain", "math", {**data, "quality_score": score}, POLICY)
+    assert "quality_score" not in sample.metrics
+
+
+def test_contents_in_parts_become_text():
+    """Published: `str(content)`, Python's own form of a list."""
+    parts = [{"type": "text", "text": "What is 47+38?"}, {"type": "image", "url": "u"}]
+    talk = [
+        {"role": "user", "content": parts},
+        {"role": "assistant", "content": "It is eighty-five, friend."},
+    ]
+    sample = clean_one("posttrain", "instruction", {"messages": talk})
+    assert sample.data["messages"][0]["content"] == 'What is 47+38?\n{"type": "image", "url": "u"}'
+
+
+def test_answers_of_conversations_are_looked_through_for_templates():
+    """Published: only the field `response` is."""
+    talk = [{"role": "system", "content": "Be nice."}, {"role": "user", "content": "Who are you?"},
+            {"role": "assistant", "content": "As an AI language model, I cannot say."}]  # fmt: skip
+    sample = clean_one("posttrain", "instruction", {"messages": talk})
+    assert (sample.decision, sample.reasons) == ("review", ["generic_model_template"])
+    assert sample.buckets["turns"] == "single"
+
+
+def test_a_web_conversation_is_measured_whole():
+    talk = [
+        {"role": "user", "content": "Who is it?"},
+        {"role": "assistant", "content": "Me.", "reasoning_content": "There is nobody else around here."},
+    ]
+    sample = clean_one("posttrain", "web", {"question": "Who is it?", "answer": "Me.", "messages": talk})
+    assert "nobody else" in sample.text()
+
+
+def test_tool_calls_that_are_no_list_do_no_harm():
+    trace = [TRACE[0], {**CALL, "tool_calls": 5}, TRACE[2]]
+    assert clean_one("posttrain", "agentic", {"messages": trace}).decision in ("keep", "review")

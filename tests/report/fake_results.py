@@ -55,10 +55,13 @@ def cleaning_summary(chance: random.Random, source: str, shard: str) -> dict[str
         "source": source,
         "shard": shard,
         "in": total,
-        "kept": total - dropped - review,
+        "kept": total - dropped - review - 2,
         "review": review,
         "dropped": dropped,
+        "rejected": 2,
         "reasons": reasons | ({"possible_secret": review} if review else {}),
+        "rejected_reasons": {"invalid_json": 2},
+        "found": {"email": 3},
         "bytes": total * 900,
         "output_sha256": "0" * 64,
     }
@@ -75,7 +78,7 @@ def fake_mix(recipe: Recipe, layout: Layout, name: str) -> None:
             "documents": int(quota * weight / total) // 310,
             "available_tokens": quota * 2,
             "epochs": 1,
-            "removed": {"exact": 31, "decision:review": 6},
+            "removed": {"exact_duplicate": 31, "near_duplicate": 4, "decision:review": 6},
         }
         for source, weight in mix.sources.items()
     }

@@ -78,10 +78,15 @@ def rectangles(drawing: str) -> list[tuple[float, float, float, float]]:
 
 
 def test_sources_with_the_same_use_share_a_box(tiny: Recipe) -> None:
-    assert list(graph.source_groups(tiny).values()) == [
-        ["demo_code", "demo_prose", "demo_arithmetic"],
-        ["demo_conversations"],
-    ]
+    alike = tiny.sources["demo_conversations"].model_copy(update={"seed": 1})
+    mixes = {
+        name: mix.model_copy(update={"sources": {"alike": 1.0, **mix.sources}}) if name == "sft" else mix
+        for name, mix in tiny.mixes.items()
+    }
+    recipe = tiny.model_copy(update={"sources": {**tiny.sources, "alike": alike}, "mixes": mixes})
+    boxes = list(graph.source_groups(recipe).values())
+    assert ["demo_conversations", "alike"] in boxes
+    assert sorted(name for box in boxes for name in box) == sorted(recipe.sources)
 
 
 def test_stage_names_over_the_chart_do_not_overlap() -> None:

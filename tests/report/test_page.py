@@ -10,6 +10,7 @@ import pytest
 from zgcm.config.recipe import Recipe
 from zgcm.io import write_json
 from zgcm.layout import Layout
+from zgcm.report.counts import source_counts
 from zgcm.report.page import render, write_report
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -62,6 +63,17 @@ def test_every_stage_mix_and_source_is_named(page: str, tiny: Recipe) -> None:
 
 def test_same_results_give_the_same_bytes(page: str, tiny: Recipe, complete: Layout) -> None:
     assert render(tiny, complete) == page
+
+
+def test_drop_reasons_unreadable_lines_and_personal_data_are_counted(
+    page: str, tiny: Recipe, complete: Layout
+) -> None:
+    for row in source_counts(tiny, complete):
+        assert row["in"] == sum(row[kind] for kind in ("kept", "review", "dropped", "rejected"))
+        reason, number = next(iter(row["reasons"].items()))
+        assert f"{reason} {number:,}" in page
+        assert f"secrets and personal data: email {row['found']['email']}" in page
+    assert "near_duplicate" in page
 
 
 def test_the_numbers_are_the_files_numbers(page: str) -> None:

@@ -18,6 +18,7 @@ from zgcm.cli.app import (
 
 if TYPE_CHECKING:
     from zgcm.corpus.survey import Survey
+    from zgcm.lines import Part
 
 SHOWN_VALUES = 5
 
@@ -51,8 +52,8 @@ def profile(
     from zgcm.corpus.draft import draft_source, draft_yaml
     from zgcm.corpus.survey import survey
 
-    path, name = _raw_file(where, recipe, results)
-    found = survey(path, limit, lambda records: typer.echo(f"{records:,} records", err=True))
+    path, part, name = _raw_file(where, recipe, results)
+    found = survey(path, limit, part, lambda records: typer.echo(f"{records:,} records", err=True))
     if as_json:
         drafted = {"draft": draft_source(found)} if draft else {}
         typer.echo(json.dumps({**found.summary(), **drafted}, ensure_ascii=False, sort_keys=True))
@@ -62,17 +63,19 @@ def profile(
         _show(found)
 
 
-def _raw_file(where: list[str], recipe: list[Path], results: Path) -> tuple[Path, str]:
-    """The file, and the source's name when it is one of the recipe's."""
+def _raw_file(where: list[str], recipe: list[Path], results: Path) -> tuple[Path, "Part", str]:
+    """The file, the part of it, and the source's name when it is one of the recipe's."""
     from zgcm.corpus.raw import find_raw
     from zgcm.errors import ZgcmError
+    from zgcm.layout import raw_part
+    from zgcm.lines import WHOLE
 
     if len(where) == 1:
-        return Path(where[0]), ""
+        return Path(where[0]), WHOLE, ""
     if len(where) > 2:
         raise ZgcmError("One dataset at a time", found=" ".join(where), expected="FILE, or SOURCE SHARD")
     loaded, layout = open_recipe(recipe, results)
-    return find_raw(loaded, layout, *where), where[0]
+    return find_raw(loaded, layout, *where), raw_part(loaded, *where), where[0]
 
 
 def _show(found: "Survey") -> None:

@@ -6,8 +6,9 @@ Streams. Memory holds the fields and at most 100,000 digests of each, whatever t
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from zgcm.corpus.messages import messages_of, messages_text
 from zgcm.corpus.noise import noise_in
 from zgcm.corpus.text import comparison_form
 from zgcm.errors import ZgcmError
-from zgcm.lines import WHOLE
+from zgcm.lines import WHOLE, Part
 from zgcm.records import Record, read_checked
 
 EXAMPLE_CHARS = 60
@@ -36,7 +37,7 @@ TEXT_NAMES = ("text", "content", "body", "document", "raw_text", "ocr_text", "pr
 
 @dataclass
 class Lengths:
-    """A distribution in bounded memory: lengths are kept to three digits, so quantiles are right to 0.5 %."""
+    """A distribution in bounded memory: lengths are kept to three digits, so quantiles are right to 1 %."""
 
     count: int = 0
     total: int = 0
@@ -168,12 +169,16 @@ class Survey:
         return {name: round(count / self.records, 4) for name, count in counts.most_common()}
 
 
-def survey(path: Path, limit: int = 0, progress: Callable[[int], None] = lambda records: None) -> Survey:
-    """Look at the first `limit` records of a file (0: all). Lines that are no records are counted, not fatal.
-    `progress` hears the count every TOLD_EVERY records. Raises ZgcmError for a file that cannot be read or
-    holds no records."""
+def survey(
+    path: Path, limit: int = 0, part: Part = WHOLE, progress: Callable[[int], None] = lambda records: None
+) -> Survey:
+    """Look at the first `limit` records (0: all) of a file or a part of it.
+
+    Lines that are no records are counted, not fatal. `progress` hears the count every TOLD_EVERY records.
+    Raises ZgcmError for a file that cannot be read or holds no records.
+    """
     found = Survey(path)
-    for record in _records(path, found):
+    for record in read_checked(path, part, partial(_note_bad_line, found)):
         if limit and found.records == limit:
             found.complete = False
             break
@@ -201,13 +206,9 @@ def sample_text(record: Record) -> str:
     return "\n".join(named or [value for value in texts.values() if len(value) >= TEXT_CHARS])
 
 
-def _records(path: Path, found: Survey) -> Iterator[Record]:
-    def on_bad(bad: BadLine) -> None:
-        found.bad_lines += 1
-        error = bad.error()
-        found.first_bad_line = found.first_bad_line or f"{error.where}: {error.found or error.what}"
-
-    return read_checked(path, WHOLE, on_bad)
+def _note_bad_line(found: Survey, bad: BadLine) -> None:
+    found.bad_lines += 1
+    found.first_bad_line = found.first_bad_line or f"{bad.place}: {bad.refused.found or bad.refused.what}"
 
 
 def _add(found: Survey, record: Record) -> None:

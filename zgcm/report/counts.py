@@ -8,11 +8,11 @@ from zgcm.config.recipe import Recipe
 from zgcm.io import read_json
 from zgcm.layout import Layout, mix_shards, read_lock, source_shards
 
-KINDS = ("in", "kept", "review", "dropped")
+KINDS = ("in", "kept", "review", "dropped", "rejected")
 
 
 def source_counts(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
-    """One row a source: name, category, shards, shards_done, state, in, kept, review, dropped, reasons."""
+    """One row a source: its settings and state, records by KINDS, reasons, found (secrets, personal data)."""
     return [source_row(recipe, layout, name) for name in recipe.sources]
 
 
@@ -21,9 +21,12 @@ def source_row(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     paths = [path for shard in shards if (path := layout.cleaning_summary(name, shard)).is_file()]
     totals: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
+    found: Counter[str] = Counter()
     for summary in map(read_json, paths):
         totals.update({kind: summary[kind] for kind in KINDS})
         reasons.update(summary["reasons"])
+        reasons.update(summary["rejected_reasons"])
+        found.update(summary["found"])
     section = recipe.sources[name]
     state = "done" if len(paths) == len(shards) else "running" if paths else "waiting"
     return {
@@ -34,10 +37,15 @@ def source_row(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
         "shards": len(shards),
         "shards_done": len(paths),
         "state": state,
-        "reasons": dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
+        "reasons": by_count(reasons),
+        "found": by_count(found),
         **{kind: totals[kind] if paths else None for kind in KINDS},
         "assumed": lock_assumed(recipe, name),
     }
+
+
+def by_count(counter: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counter.items(), key=lambda item: (-item[1], item[0])))
 
 
 def lock_assumed(recipe: Recipe, name: str) -> bool:

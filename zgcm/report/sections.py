@@ -12,6 +12,7 @@ from zgcm.config.recipe import Recipe
 from zgcm.io import read_json
 from zgcm.layout import Layout
 from zgcm.report import numbers, runs
+from zgcm.report.counts import KINDS
 
 MANIFEST_LIMIT = 20_000  # characters shown; the export of a large model lists hundreds of files
 REASONS = 5
@@ -106,17 +107,16 @@ def source_words(row: dict[str, Any]) -> dict[str, Any]:
     reasons = [f"{reason} {number:,}" for reason, number in shown]
     if len(row["reasons"]) > REASONS:
         reasons.append(f"{len(row['reasons']) - REASONS} more")
+    found = ", ".join(f"{kind} {number:,}" for kind, number in row["found"].items())
+    notes = [", ".join(reasons), f"secrets and personal data: {found}" if found else ""]
     done, shards = row["shards_done"], row["shards"]
     return {
         "name": row["name"],
         "category": row["category"],
         "assumed": row["assumed"],
         "shards": f"{shards:,}" if done == shards else f"{done:,} of {shards:,}",
-        "reasons": ", ".join(reasons),
-        **{
-            kind: "–" if row[kind] is None else f"{row[kind]:,}"
-            for kind in ("in", "kept", "review", "dropped")
-        },
+        "notes": "; ".join(filter(None, notes)),
+        **{kind: "–" if row[kind] is None else f"{row[kind]:,}" for kind in KINDS},
     }
 
 

@@ -16,10 +16,11 @@ _FLAGS = hyperscan.HS_FLAG_PREFILTER | hyperscan.HS_FLAG_SINGLEMATCH | hyperscan
 reports once a text, however often it matches."""
 
 
-def scan(text: str) -> list[Finding]:
+@functools.lru_cache(maxsize=1)  # a text that is to be redacted was just scanned
+def scan(text: str) -> tuple[Finding, ...]:
     """All findings in `text`, by position, none overlapping another."""
     named = candidates(text)
-    return findings(text, named) if named else []
+    return tuple(findings(text, named)) if named else ()
 
 
 def candidates(text: str) -> list[Detector]:
