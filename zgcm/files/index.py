@@ -37,6 +37,8 @@ class IndexJob:
     tokenizer: Path
     text_fields: tuple[str, ...]
     output: IndexFiles
+    measured: bool = False
+    """Whether lexical complexity is, for a curriculum."""
 
 
 def index_files(
@@ -84,7 +86,7 @@ def index_file(job: IndexJob) -> Summary:
     encoder = load_encoder(job.tokenizer, any_facts(job.tokenizer))
     records = as_documents(job.path, job.text_fields)
     return write_index(
-        records, job.path, encoder, job.output, measured=False, watch=_watch(job.path), **stamped
+        records, job.path, encoder, job.output, measured=job.measured, watch=_watch(job.path), **stamped
     )
 
 

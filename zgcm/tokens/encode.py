@@ -60,7 +60,8 @@ def without_added_tokens(directory: Path) -> dict[str, Any]:
 def encode(encoder: Encoder, documents: Sequence[Sequence[Piece]]) -> Encoded:
     """Encode documents given as pieces: text (str) is tokenized on its own, an int stands for itself.
 
-    Tokens are uint32, or the index's data type, which every id of the tokenizer fits. Raises UnicodeEncodeError for text that is not valid Unicode.
+    Tokens are uint32, or the index's data type, which every id of the tokenizer fits. Raises
+    UnicodeEncodeError for text that is not valid Unicode.
     """
     if all(
         len(pieces) == 2 and isinstance(pieces[0], str) and isinstance(pieces[1], int) for pieces in documents
