@@ -52,8 +52,8 @@ def clean_files(
 ) -> Summary:
     """Clean every file into `output`; returns the counts of all and of each.
 
-    `keys` are those of a source in a recipe: stage, category, text_fields, cleaning, ... Raises ZgcmError when
-    a file fails.
+    `keys` are those of a source in a recipe: stage, category, text_fields, cleaning, ... Raises ZgcmError
+    when a file fails.
     """
     paths = expand(inputs)
     file_source(paths[0], keys)  # a wrong key is one error, not one a file
