@@ -46,5 +46,5 @@ def test_a_quota_that_cannot_be_met_says_what_is_missing(call, two_files, tokeni
 
 def test_an_unknown_order_is_named(call, two_files, tokenizer, tmp_path):
     command = ("mix", *two_files, "--order", "random", "--tokenizer", tokenizer, "--output", tmp_path / "out")
-    with pytest.raises(ZgcmError, match=r"order: found random; allowed: curriculum, shuffled, listed"):
+    with pytest.raises(ZgcmError, match=r"order: found 'random'; allowed: curriculum, shuffled, listed"):
         call(*command)

@@ -1,4 +1,4 @@
-"""`zgcm mix FILE=WEIGHT... --tokens N --output DIR`: files without repetitions, sampled, ordered, tokenized."""
+"""`zgcm mix FILE=WEIGHT... --tokens N --output DIR`: files without repetitions, sampled, in order, as tokens."""
 
 import shutil
 from collections.abc import Callable
