@@ -1,6 +1,7 @@
 """Clean one shard: raw records in, three files out (cleaned, rejected, summary)."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,16 @@ REJECTED_CHARS = 2000
 """Longer strings of dropped records are cut: the file is for looking at, the digest is of the whole."""
 
 
-def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict[str, Any]:
+def clean_shard(
+    recipe: Recipe,
+    layout: Layout,
+    source: str,
+    shard: str,
+    watch: Callable[[int], None] = lambda records: None,
+) -> dict[str, Any]:
     """Clean a shard and return its summary. Streams: memory holds one record.
 
+    `watch` hears how many records were seen.
     Lines that are no record are filed among the rejected ones. Raises ZgcmError for a shard that is missing,
     damaged, without records or any text, or with more bad lines than the source allows; then none of the
     three files is left under its name.
@@ -44,6 +52,7 @@ def clean_shard(recipe: Recipe, layout: Layout, source: str, shard: str) -> dict
         rejects = Rejects(reject)
         samples = adapt(read_checked(raw, part, rejects), section, source, shard)
         for sample in run_steps(samples, steps, settings, counters):
+            watch(counters["input"])
             reasons.update(sample.reasons)
             count_findings(sample.metrics, found)
             texts += bool(sample.text())

@@ -14,7 +14,7 @@ from zgcm.config.profiles import profile_identity, profile_problems
 from zgcm.corpus.clean import clean_shard
 from zgcm.errors import ZgcmError
 from zgcm.fanout import Fanout, run_all
-from zgcm.files.plain import Summary, expand, finished, output_names, small_recipe, stamp
+from zgcm.files.plain import Summary, expand, finished, output_names, small_recipe, stamp, watch
 from zgcm.io import write_json
 from zgcm.layout import Layout
 from zgcm.versions import VERSIONS
@@ -78,7 +78,7 @@ def clean_file(job: CleanJob) -> Summary:
         return {**known, "skipped": True}
     summary_path.unlink(missing_ok=True)
     recipe = small_recipe({job.name: file_source(job.path, job.keys)})
-    summary = {**clean_shard(recipe, layout, job.name, SHARD), **stamped}
+    summary = {**clean_shard(recipe, layout, job.name, SHARD, watch(job.path)), **stamped}
     write_json(summary_path, summary)
     return summary
 

@@ -5,8 +5,6 @@ joined: a copy of bytes. Document i is record i.
 """
 
 import shutil
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,7 +13,7 @@ import numpy as np
 
 from zgcm.errors import ZgcmError
 from zgcm.fanout import Fanout, run_all
-from zgcm.files.plain import Summary, expand, finished, output_names, stamp
+from zgcm.files.plain import Summary, expand, finished, output_names, stamp, watch
 from zgcm.io import write_json
 from zgcm.records import Record, read_numbered
 from zgcm.tokens.encode import load_encoder
@@ -26,7 +24,6 @@ from zgcm.versions import VERSIONS
 
 BLOCK_TOKENS = 1 << 22
 """Copied at a time when indexes are joined."""
-REPORT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -148,16 +145,5 @@ def _stamp(job: IndexJob) -> Summary:
 
 
 def _watch(path: Path) -> Callable[[int, int], None]:
-    """Tells a waiting person, on stderr, how far a long file is."""
-    started = last = time.monotonic()
-
-    def watch(documents: int, tokens: int) -> None:
-        nonlocal last
-        if (now := time.monotonic()) - last >= REPORT_SECONDS:
-            last = now
-            rate = tokens / (now - started)
-            print(
-                f"{path}: {documents:,} documents, {tokens:,} tokens, {rate:,.0f} tokens/s", file=sys.stderr
-            )
-
-    return watch
+    tell = watch(path)
+    return lambda documents, tokens: tell(documents, f", {tokens:,} tokens")

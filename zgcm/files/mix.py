@@ -1,4 +1,4 @@
-"""`zgcm mix FILE=WEIGHT... --tokens N --output DIR`: files without repetitions, sampled, in order, as tokens."""
+"""`zgcm mix FILE=WEIGHT... --tokens N --output DIR`: files without repetitions, sampled, in order."""
 
 import shutil
 from collections.abc import Callable

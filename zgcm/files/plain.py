@@ -1,7 +1,9 @@
 """What the verbs on plain files share: which files, what each output is called, what is done already."""
 
 import glob
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from zgcm.config.recipe import Recipe
 
 BLOCK = 1 << 22
+REPORT_SECONDS = 5.0
 Summary = dict[str, Any]
 
 
@@ -79,3 +82,18 @@ def finished(summary: Path, stamped: Summary, outputs: Sequence[Path]) -> Summar
         return None
     known = read_json(summary)
     return known if all(known.get(key) == value for key, value in stamped.items()) else None
+
+
+def watch(path: Path) -> Callable[..., None]:
+    """A function that tells a waiting person, on stderr, how far a long file is: called with the records so
+    far, and more to say."""
+    started = last = time.monotonic()
+
+    def tell(records: int, more: str = "") -> None:
+        nonlocal last
+        if (now := time.monotonic()) - last >= REPORT_SECONDS:
+            last = now
+            rate = records / (now - started)
+            print(f"{path}: {records:,} records{more}, {rate:,.0f} records/s", file=sys.stderr)
+
+    return tell

@@ -74,7 +74,7 @@ def assistant_spans(
     characters to be learned: from the end of the generation prompt to the end of the turn. A turn with
     `weight: 0` is context: it is not learned.
 
-    Thinking is on iff the turn has a string `reasoning_content` (fact sheet 5.5). Raises ZgcmError when the
+    Thinking is on iff the turn has a string `reasoning_content`. Raises ZgcmError when the
     template is not prefix-stable, for then the model would be trained on prompts it never sees.
     """
     whole = render(messages, directory, tools=tools)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CHUNK_CHARACTERS = 4_000_000
 """Text encoded at a time; enough to keep 64 threads of gigatoken busy for some 10 ms."""
 UNORDERED_CATEGORIES = ("code", "math")
-"""Lexical complexity says nothing about their difficulty (fact sheet 2.3)."""
+"""Lexical complexity says nothing about their difficulty."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Conversations packed into sequences for fine-tuning. `zgcm pack`, `zgcm pack-summary`
 
-Item i of three indexed datasets describes one packed sequence (fact sheet 5.5):
+Item i of three indexed datasets describes one packed sequence:
 `{shard}_tokens`, `{shard}_targets` (the same ids, not shifted, -100 where nothing is learned) and
 `{shard}_cu_seqlens` (where its conversations begin, and the end). Learned are the assistant's turns:
 reasoning, answer and end token. Sequences are at most `sequence_length` long (the format would allow one
