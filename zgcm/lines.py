@@ -63,6 +63,19 @@ def read_lines(path: Path, part: Part = WHOLE) -> Iterator[Line]:
             yield Line(number, offset, size, data)
 
 
+def read_line_blocks(path: Path) -> Iterator[list[bytes]]:
+    """The lines of a file some at a time, without their places: faster than `read_lines` for short ones."""
+    pieces: list[bytes] = []
+    for chunk in _chunks(path):
+        first, *others = chunk.split(b"\n")
+        pieces.append(first)
+        if others:
+            yield [b"".join(pieces), *others[:-1]]
+            pieces = [others[-1]]
+    if last := b"".join(pieces):
+        yield [last]
+
+
 def is_plain(path: Path) -> bool:
     return not path.name.endswith((".gz", ".zst"))
 

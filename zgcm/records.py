@@ -47,6 +47,12 @@ def read_checked(path: Path, part: Part, on_bad: Callable[[BadLine], None]) -> I
     return (record for _, record in _read(path, part, parse_checked, on_bad))
 
 
+def parse_lines(path: Path, lines: list[bytes], before: int) -> Iterator[tuple[int, Record]]:
+    """Records of some lines of a file, of which `before` lines come first, each with its number."""
+    for number, data in enumerate(lines, before + 1):
+        yield from _parsed(path, WHOLE, Line(number, 0, len(data), data), parse_object, _raise)
+
+
 def record_format(path: Path) -> str:
     """The ending that says how a file is read. Raises ZgcmError for endings that nobody reads."""
     for ending in FORMATS:
@@ -118,17 +124,20 @@ def _json_lines(
     path: Path, part: Part, parse: Callable[[bytes], Record], on_bad: Callable[[BadLine], None]
 ) -> Iterator[tuple[int, Record]]:
     for line in read_lines(path, part):
+        yield from _parsed(path, part, line, parse, on_bad)
+
+
+def _parsed(
+    path: Path, part: Part, line: Line, parse: Callable[[bytes], Record], on_bad: Callable[[BadLine], None]
+) -> Iterator[tuple[int, Record]]:
+    """The record of a line; nothing for a blank line and a bad one."""
+    try:
         if line.size > MAX_LINE_BYTES:
-            on_bad(bad_line(path, part, line, _too_long(line)))
-            continue
-        if not line.data.strip():
-            continue
-        try:
-            record = parse(line.data)
-        except Refused as refused:
-            on_bad(bad_line(path, part, line, refused))
-            continue
-        yield line.number, record
+            raise _too_long(line)
+        if line.data.strip():
+            yield line.number, parse(line.data)
+    except Refused as refused:
+        on_bad(bad_line(path, part, line, refused))
 
 
 def _too_long(line: Line) -> Refused:

@@ -112,3 +112,20 @@ def test_errors_of_the_token_verbs_teach(call, two_files, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ZgcmError, match=message):
         call(*arguments)
+
+
+def test_short_cuts_for_plain_texts_change_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("zgcm.lines.CHUNK_BYTES", 300)
+    path = tmp_path / "x.jsonl"
+    rows = [{"text": f"text {number} " * (number % 5)} for number in range(60)]
+    rows[20] = sum_conversation(10, 20)["data"]
+    rows[40] = {"data": {"text": "a cleaned one"}, "text_fields": ["text"]}
+    write_records(path, rows)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes() + b"\n\n" + b'{"text": "last"}')
+    found = list(plain.texts_or_documents(path, ("text",)))
+    wanted = [
+        row["data"]["text"] if isinstance(item, str) else row
+        for row, item in zip(plain.as_documents(path, ("text",)), found, strict=True)
+    ]
+    assert found == wanted
+    assert 30 < sum(isinstance(item, str) for item in found) < 59

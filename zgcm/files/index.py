@@ -10,12 +10,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import orjson
 
 from zgcm.errors import ZgcmError
 from zgcm.fanout import Fanout, run_all
 from zgcm.files.plain import Summary, expand, finished, output_names, stamp, watch
 from zgcm.io import write_json
-from zgcm.records import Record, read_numbered
+from zgcm.lines import read_line_blocks
+from zgcm.records import Record, parse_lines, read_numbered, record_format
 from zgcm.tokens.encode import load_encoder
 from zgcm.tokens.index import IndexFiles, write_index
 from zgcm.tokens.indexed import data_path, index_path, open_indexed, write_indexed
@@ -81,10 +83,37 @@ def index_file(job: IndexJob) -> Summary:
     if (known := finished(job.output.report, stamped, outputs)) is not None:
         return {**known, "skipped": True}
     encoder = load_encoder(job.tokenizer, any_facts(job.tokenizer))
-    records = as_documents(job.path, job.text_fields)
+    records = texts_or_documents(job.path, job.text_fields)
     return write_index(
         records, job.path, encoder, job.output, measured=job.measured, watch=_watch(job.path), **stamped
     )
+
+
+def texts_or_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record | str]:
+    """The same as `as_documents`, but plain texts as they are where a block of lines holds nothing else."""
+    if len(text_fields) > 1 or record_format(path) == ".parquet":
+        yield from as_documents(path, text_fields)
+        return
+    before = 0
+    for lines in read_line_blocks(path):
+        texts = _plain_texts(lines, text_fields[0])
+        if texts is None:
+            numbered = parse_lines(path, lines, before)
+            yield from (_as_document(path, number, record, text_fields) for number, record in numbered)
+        else:
+            yield from texts
+        before += len(lines)
+
+
+def _plain_texts(lines: list[bytes], name: str) -> list[str] | None:
+    try:
+        records = [orjson.loads(line) for line in lines]
+        texts = [record[name] for record in records]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    if any("messages" in record or "data" in record for record in records):
+        return None
+    return texts if all(isinstance(text, str) for text in texts) else None
 
 
 def as_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record]:
@@ -92,20 +121,20 @@ def as_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record]:
 
     Raises ZgcmError for a record that has neither a text field nor messages.
     """
-    first = text_fields[0]
     for number, record in read_numbered(path):
-        if isinstance(record.get(first), str) and "data" not in record:  # nearly always; half a second a GB
-            yield {"data": record, "text_fields": text_fields}
-        elif isinstance(record.get("data"), dict) and isinstance(record.get("text_fields"), list):
-            yield record
-        elif "messages" in record or any(isinstance(record.get(name), str) for name in text_fields):
-            yield {"data": record, "text_fields": text_fields}
-        else:
-            raise ZgcmError(
-                "A record has no text", where=f"{path}:{number}", found=f"the fields {', '.join(record)}",
-                expected=f"a string in {', '.join(text_fields)}, or messages",
-                hint="name its field: --text-field FIELD",
-            )  # fmt: skip
+        yield _as_document(path, number, record, text_fields)
+
+
+def _as_document(path: Path, number: int, record: Record, text_fields: tuple[str, ...]) -> Record:
+    if isinstance(record.get("data"), dict) and isinstance(record.get("text_fields"), list):
+        return record
+    if "messages" in record or any(isinstance(record.get(name), str) for name in text_fields):
+        return {"data": record, "text_fields": text_fields}
+    raise ZgcmError(
+        "A record has no text", where=f"{path}:{number}", found=f"the fields {', '.join(record)}",
+        expected=f"a string in {', '.join(text_fields)}, or messages",
+        hint="name its field: --text-field FIELD",
+    )  # fmt: skip
 
 
 def join(prefixes: list[Path], output: Path) -> Summary:

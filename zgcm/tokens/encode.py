@@ -60,13 +60,8 @@ def without_added_tokens(directory: Path) -> dict[str, Any]:
 def encode(encoder: Encoder, documents: Sequence[Sequence[Piece]]) -> Encoded:
     """Encode documents given as pieces: text (str) is tokenized on its own, an int stands for itself.
 
-    Tokens are uint32, or the index's data type, which every id of the tokenizer fits. Raises
-    UnicodeEncodeError for text that is not valid Unicode.
+    Tokens are uint32. Raises UnicodeEncodeError for text that is not valid Unicode.
     """
-    if all(
-        len(pieces) == 2 and isinstance(pieces[0], str) and isinstance(pieces[1], int) for pieces in documents
-    ):
-        return _encode_ended(encoder, documents)
     pieces = [piece for document in documents for piece in document]
     texts = [piece for piece in pieces if isinstance(piece, str)]
     is_text = np.fromiter((isinstance(piece, str) for piece in pieces), bool, len(pieces))
@@ -84,18 +79,17 @@ def encode(encoder: Encoder, documents: Sequence[Sequence[Piece]]) -> Encoded:
     return Encoded(tokens, np.diff(document_ends, prepend=0), piece_lengths)
 
 
-def _encode_ended(encoder: Encoder, documents: Sequence[Sequence[Any]]) -> Encoded:
-    """The same for plain documents, each a text and its end token: copied document by document, which spares
-    four masks over all tokens."""
-    text_tokens, text_lengths = _encode_texts(encoder, [text for text, _ in documents])
-    tokens = np.empty(len(text_tokens) + len(documents), token_dtype(encoder.vocab_size))
+def encode_ended(encoder: Encoder, texts: list[str]) -> Encoded:
+    """The same for plain documents, each a text and then the end token: copied document by document, which
+    spares four masks over all tokens. Tokens have the index's data type, which every id fits."""
+    text_tokens, text_lengths = _encode_texts(encoder, texts)
+    tokens = np.full(len(text_tokens) + len(texts), encoder.end_id, token_dtype(encoder.vocab_size))
     position = 0
     for row, length in enumerate(text_lengths.tolist()):
         end = position + length
         tokens[position + row : end + row] = text_tokens[position:end]
-        tokens[end + row] = documents[row][1]
         position = end
-    piece_lengths = np.ones(2 * len(documents), np.int64)
+    piece_lengths = np.ones(2 * len(texts), np.int64)
     piece_lengths[::2] = text_lengths
     return Encoded(tokens, text_lengths + 1, piece_lengths)
 

@@ -18,9 +18,9 @@ from zgcm.errors import ZgcmError
 from zgcm.io import write_json
 from zgcm.layout import Layout, cleaned_shard
 from zgcm.records import Record, read_records
-from zgcm.tokens.chat import Document, conversation_pieces
+from zgcm.tokens.chat import Document, Piece, conversation_pieces
 from zgcm.tokens.complexity import lexical_complexity
-from zgcm.tokens.encode import Encoded, Encoder, encode, load_encoder
+from zgcm.tokens.encode import Encoded, Encoder, encode, encode_ended, load_encoder
 from zgcm.tokens.facts import FactsWriter, write_facts
 from zgcm.tokens.indexed import IndexedWriter, token_dtype, write_indexed
 from zgcm.tokens.parity import Checking
@@ -40,7 +40,7 @@ class _Chunk:
     """Documents waiting to be encoded."""
 
     first_row: int = 0
-    documents: list[Document] = field(default_factory=list)
+    documents: list[Document | str] = field(default_factory=list)
     complexities: list[float] = field(default_factory=list)
     characters: int = 0
 
@@ -73,7 +73,7 @@ class IndexFiles:
 
 
 def write_index(
-    records: Iterable[Record],
+    records: Iterable[Record | str],
     origin: Path,
     encoder: Encoder,
     output: IndexFiles,
@@ -82,7 +82,7 @@ def write_index(
     watch: Callable[[int, int], None] = lambda documents, tokens: None,
     **facts_of_input: Any,
 ) -> dict[str, Any]:
-    """Tokenize records of `origin` and return the report, which states `facts_of_input` too.
+    """Tokenize records of `origin`, or plain texts, and return the report, which states `facts_of_input` too.
 
     `measured` says whether lexical complexity is. `watch` hears how many documents and tokens were written.
     The next chunk is read, and the sample compared, while gigatoken, which holds no lock, encodes the present
@@ -124,14 +124,19 @@ def _ahead[T](items: Iterator[T]) -> Iterator[T]:
             yield item  # type: ignore[misc]
 
 
-def _chunks(records: Iterable[Record], origin: Path, encoder: Encoder, measured: bool) -> Iterator[_Chunk]:
+def _chunks(
+    records: Iterable[Record | str], origin: Path, encoder: Encoder, measured: bool
+) -> Iterator[_Chunk]:
     chunk = _Chunk()
     for row, record in enumerate(records):
-        document = _document(record, encoder, origin, row)
+        document = record if isinstance(record, str) else _document(record, encoder, origin, row)
         chunk.documents.append(document)
-        plain = measured and document.learned is None
-        chunk.complexities.append(lexical_complexity(record_text(record)) if plain else math.nan)
-        chunk.characters += sum([len(piece) for piece in document.pieces if isinstance(piece, str)])
+        if isinstance(document, str):
+            chunk.complexities.append(lexical_complexity(document) if measured else math.nan)
+            chunk.characters += len(document)
+        else:
+            chunk.complexities.append(math.nan)
+            chunk.characters += sum([len(piece) for piece in document.pieces if isinstance(piece, str)])
         if chunk.characters >= CHUNK_CHARACTERS:
             yield chunk
             chunk = _Chunk(first_row=row + 1)
@@ -139,11 +144,11 @@ def _chunks(records: Iterable[Record], origin: Path, encoder: Encoder, measured:
         yield chunk
 
 
-def _document(record: Record, encoder: Encoder, origin: Path, row: int) -> Document:
-    """A record as pieces that end with the end-of-document token, once."""
+def _document(record: Record, encoder: Encoder, origin: Path, row: int) -> Document | str:
+    """A plain text, or a conversation as pieces that end with the end-of-document token, once."""
     messages = record_messages(record)
     if messages is None:
-        return Document([record_text(record), encoder.end_id])
+        return record_text(record)
     try:
         conversation = conversation_pieces(
             messages, encoder.directory, encoder.added_tokens, tools=record["data"].get("tools")
@@ -171,7 +176,7 @@ def _write_chunk(
         row = chunk.first_row + offset
         if parity.sample.wants(row):
             found = encoded.tokens[starts[offset] :][: encoded.lengths[offset]]
-            parity.take(document.pieces, found, f"{origin}: record {row}")
+            parity.take(_pieces(document, encoder), found, f"{origin}: record {row}")
     writer.append(encoded.tokens, encoded.lengths)
     facts.append(chunk.complexities, *_learned_spans(chunk.documents, encoded.piece_lengths))
     return len(encoded.tokens)
@@ -179,27 +184,39 @@ def _write_chunk(
 
 def _encode(chunk: _Chunk, encoder: Encoder, origin: Path) -> Encoded:
     try:
-        return encode(encoder, [document.pieces for document in chunk.documents])
+        texts = [document for document in chunk.documents if isinstance(document, str)]
+        if len(texts) == len(chunk.documents):
+            return encode_ended(encoder, texts)
+        return encode(encoder, [_pieces(document, encoder) for document in chunk.documents])
     except UnicodeEncodeError as error:
-        offset = next(i for i, d in enumerate(chunk.documents) if _is_broken("".join(map(str, d.pieces))))
+        pieces = (_pieces(document, encoder) for document in chunk.documents)
+        offset = next(row for row, parts in enumerate(pieces) if _is_broken("".join(map(str, parts))))
         raise ZgcmError(
             "A text is not valid Unicode", where=f"{origin}: record {chunk.first_row + offset}",
             found=f"a lone surrogate: {error.reason}", hint="clean the shard again",
         ) from error  # fmt: skip
 
 
+def _pieces(document: Document | str, encoder: Encoder) -> list[Piece]:
+    return [document, encoder.end_id] if isinstance(document, str) else document.pieces
+
+
 def _is_broken(text: str) -> bool:
     return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def _learned_spans(documents: list[Document], piece_lengths: np.ndarray) -> tuple[list[list[int]], int]:
+def _learned_spans(documents: list[Document | str], piece_lengths: np.ndarray) -> tuple[list[list[int]], int]:
     """Per document the learned ranges as [start, end, start, end, ...] in tokens, and how many conversations
     have none."""
-    if all(document.learned is None for document in documents):
+    if all(isinstance(document, str) for document in documents):
         return [[] for _ in documents], 0
     ends = np.concatenate([[0], np.cumsum(piece_lengths)])
     spans, without, first = [], 0, 0
     for document in documents:
+        if isinstance(document, str):
+            spans.append([])
+            first += 2
+            continue
         learned = document.learned or []
         spans.append([int(ends[first + mark] - ends[first]) for span in learned for mark in span])
         without += document.learned == []
