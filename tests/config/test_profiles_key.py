@@ -5,6 +5,7 @@ import yaml
 
 from zgcm.config import load, profiles
 from zgcm.errors import ZgcmError
+from zgcm.files.clean import CleanJob, clean_file, file_source
 from zgcm.identity import basis, changed_keys, recipe_id
 
 MINE = """
@@ -118,3 +119,15 @@ def test_quality_policies_are_checked_at_load(policy):
         ZgcmError, match=rf"sources\.demo_prose\.cleaning\.quality_policies\.default.*{POLICIES[policy]}"
     ):
         load.validate_recipe(data, "test")
+
+
+def test_plain_files_are_cleaned_anew_when_their_profile_changes(checkout):
+    (checkout / "raw.jsonl").write_text('{"text": "A sentence that is long enough to be kept."}\n')
+    keys = {"stage": "pretrain", "category": "general_text", "profile": "./mine.py"}
+    job = CleanJob(checkout / "raw.jsonl", "raw", checkout / "out", keys)
+    assert not clean_file(job).get("skipped")
+    assert clean_file(job)["skipped"]
+    (checkout / "mine.py").write_text(MINE.replace('"!"', '"?"'))
+    assert not clean_file(job).get("skipped")
+    with pytest.raises(ZgcmError, match="is for category general_text; found category: web"):
+        file_source(job.path, {**keys, "category": "web"})

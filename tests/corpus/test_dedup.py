@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from token_workspace import document, make_recipe, write_source
 
+from zgcm.corpus import dedup
 from zgcm.corpus.dedup import deduplicate
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout, shard_name
@@ -140,6 +141,20 @@ def test_same_bytes_again_and_nothing_left_beside(tmp_path):
     deduplicate(recipe, layout, "mix")
     assert layout.duplicates("mix").read_bytes() == before
     assert [path.name for path in layout.mix("mix").iterdir()] == ["duplicates.parquet"]
+
+
+def test_too_little_memory_and_disk_is_a_clear_error(tmp_path, monkeypatch):
+    recipe, layout = build(tmp_path, [("first", "alpha", None, "keep")], 1, ["keep"])
+    monkeypatch.setattr(dedup, "_TABLES", "CREATE TABLE big AS SELECT hash(range) AS a FROM range(100000000)")
+    monkeypatch.setattr(dedup, "MEMORY_SHARE", 0.005)
+    connect = dedup.duckdb.connect
+    monkeypatch.setattr(
+        dedup.duckdb, "connect",
+        lambda config: connect(config={**config, "max_temp_directory_size": "1MB"}),
+    )  # fmt: skip
+    with pytest.raises(ZgcmError, match=r"out of memory or disk.*mix.*step_resources\.mix\.mem_mb"):
+        deduplicate(recipe, layout, "mix")
+    assert list(layout.mix("mix").iterdir()) == []
 
 
 def test_missing_fingerprints_are_named(tmp_path):

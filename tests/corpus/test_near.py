@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from token_workspace import document, make_recipe, words, write_source
 
 from zgcm.config.corpus import NearDuplicates
-from zgcm.corpus import near
+from zgcm.corpus import minhash, near
 from zgcm.corpus.dedup import deduplicate
 from zgcm.corpus.fingerprint import write_fingerprints
 from zgcm.corpus.minhash import band_hashes, parse_scheme, write_minhash
@@ -73,6 +73,23 @@ def test_schemes():
     for wrong in ("14x8", "0x8x5", "axbxc"):
         with pytest.raises(ZgcmError, match="Not a scheme"):
             parse_scheme(wrong)
+
+
+def test_batches_do_not_show(tmp_path, monkeypatch):
+    write_source(Layout(tmp_path), "web", [planted(4, 20)])
+    cleaned = Layout(tmp_path).cleaned("web", "00000")
+    write_minhash(cleaned, tmp_path / "whole", SCHEME)
+    monkeypatch.setattr(minhash, "BATCH_SHINGLES", 300)
+    monkeypatch.setattr(minhash, "BATCHES_A_GROUP", 2)
+    write_minhash(cleaned, tmp_path / "parts", SCHEME)
+    assert pq.read_metadata(tmp_path / "parts").num_row_groups > 5
+    assert pq.read_table(tmp_path / "parts") == pq.read_table(tmp_path / "whole")
+
+
+def test_nothing_alike_is_nothing_removed(tmp_path):
+    rows = [document(words(random.Random(i), 50), str(i)) for i in range(5)]
+    layout = prepare(tmp_path, {"web": rows}, 1)
+    assert deduplicate(recipe_of({"web": 1}), layout, "m") == {}
 
 
 def test_texts_without_words_have_no_bands(tmp_path):

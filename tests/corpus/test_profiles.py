@@ -2,12 +2,19 @@
 
 import hashlib
 import json
+import re
+from pathlib import Path
 
 import pytest
-from support import clean_one
+from support import clean_one, recipe_with
 
 from zgcm.config.profiles import find_profile, registered
+from zgcm.corpus.clean import clean_shard
 from zgcm.errors import ZgcmError
+from zgcm.layout import Layout
+from zgcm.records import write_records
+
+PAGE = (Path(__file__).parents[2] / "docs" / "profiles.md").read_text()
 
 LONG = "A sentence that says enough to be a document of its own."
 PAGES = " ".join(f"Line {number} of a page that nobody wrote twice." for number in range(9))
@@ -411,3 +418,34 @@ def test_dolci_tooluse_without_tools_is_for_review():
     }
     sample = cleaned("dolci_tooluse", {"messages": [taught, *TALK[1:]]})
     assert sample.data["messages"][0]["role"] == "user"
+
+
+def test_the_page_names_every_profile_and_setting_with_its_default():
+    rows = [line.removeprefix("| ").split(" | ") for line in PAGE.splitlines() if line.startswith("| `")]
+    for name in registered():
+        profile = find_profile(name)
+        assert f"| `{name}` | {profile.stages[0]}, {profile.categories[0]} |" in PAGE
+        for setting, default in profile.settings.items():
+            (cells,) = [row for row in rows if f"`{setting}`" in row[0]]
+            written = str(default).lower() if isinstance(default, bool) else str(default)
+            assert written in cells[1].split(", ")
+
+
+def test_the_profile_of_the_page_works(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZGCM_CHECKOUT", str(tmp_path))
+    (source,) = re.findall("```python\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "my_profile.py").write_text(source)
+    rows = [
+        {"text": LONG, "stars": 3},
+        {"text": LONG, "stars": 2},
+        {"text": f"{LONG} unfinished", "stars": 9},
+    ]
+    write_records(tmp_path / "notes.jsonl", rows)
+    recipe = recipe_with({
+        "kind": "files", "files": [str(tmp_path / "notes.jsonl")], "stage": "pretrain",
+        "category": "general_text", "profile": "./my_profile.py",
+    })  # fmt: skip
+    summary = clean_shard(recipe, Layout(tmp_path), "mine", "00000")
+    assert (summary["kept"], summary["review"], summary["dropped"]) == (1, 1, 1)
+    assert summary["reasons"] == {"notes_few_stars": 1, "notes_unfinished": 1}
+    assert summary["pipeline"][0] == "clean_notes"

@@ -69,6 +69,13 @@ def test_lines_that_are_no_records_are_counted_and_the_limit_holds(tmp_path):
         survey(tmp_path / "bad.jsonl")
 
 
+def test_fields_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(survey_module, "MOST_FIELDS", 5)
+    found = survey(written(tmp_path, [{"text": LONG, "scores": {f"user{n}": n}} for n in range(20)]))
+    assert len(found.fields) == 5
+    assert found.summary()["fields_left_out"] == 17
+
+
 def test_progress_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(survey_module, "TOLD_EVERY", 2)
     told: list[int] = []
@@ -76,8 +83,8 @@ def test_progress_is_told(tmp_path, monkeypatch):
     assert told == [2, 4]
 
 
-@given(st.lists(st.integers(0, 10**7), min_size=1, max_size=200))
-def test_quantiles_are_right_to_half_a_percent(lengths):
+@given(st.lists(st.integers(0, 10**7), min_size=1, max_size=30))
+def test_quantiles_are_right_to_one_percent(lengths):
     kept = Lengths()
     for length in lengths:
         kept.add(length)
@@ -160,6 +167,10 @@ DRAFTS = {
     "talks": ([{"conversations": [{"role": "user", "content": f"Count to {n}, please."},
                                   {"role": "assistant", "content": f"One, two, {n}."}]} for n in range(3)],
               {"stage": "posttrain", "category": "instruction", "field_map": {"conversations": "messages"}}),
+    "shared": ([{"conversations": [{"from": "human", "value": f"Count to {n}, please."},
+                                   {"from": "gpt", "value": f"One, two, {n}, and that is it."}]}
+                for n in range(3)],
+               {"stage": "posttrain", "category": "instruction", "field_map": {"conversations": "messages"}}),
     "tools": ([{"messages": [{"role": "user", "content": "List it."},
                              {"role": "assistant", "content": "", "tool_calls": [{"name": "ls"}]},
                              {"role": "tool", "content": f"file {n}"}]} for n in range(3)],

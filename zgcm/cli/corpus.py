@@ -1,6 +1,7 @@
 """`zgcm raw`, `clean`, `fingerprint`, `minhash`, `contamination`, `sources`: one shard at a time."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -126,6 +127,7 @@ def minhash(
 
     Writes RESULTS/corpus/SOURCE/SHARD.SCHEME.minhash (parquet, one row per record).
     """
+    os.environ.setdefault("RAYON_NUM_THREADS", "1")  # rensa's threads: shards run side by side instead
     from zgcm.corpus.clean import find_cleaned
     from zgcm.corpus.minhash import parse_scheme, write_minhash
 

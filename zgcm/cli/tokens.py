@@ -1,4 +1,4 @@
-"""Verbs of the token files: tokenizer, index, inspect, dedup, mix, gather, pack, pack-summary."""
+"""Verbs from cleaned records to token files: tokenizer, index, inspect, dedup, mix, gather, pack, ..."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,9 +38,7 @@ def index(
     what: Annotated[list[str], typer.Argument(metavar="SOURCE SHARD | FILE...", help="See above.")],
     output: files.OutputOption = None,
     tokenizer: files.TokenizerOption = None,
-    text_field: Annotated[
-        list[str] | None, typer.Option(help="Files: a field of the text; repeat to join several. [text]")
-    ] = None,
+    text_field: files.TextFieldOption = None,
     jobs: files.JobsOption = 1,
     fanout: files.FanoutOption = None,
     slurm: files.SlurmOption = None,
@@ -50,8 +48,8 @@ def index(
     zgcm index SOURCE SHARD: a cleaned shard of the recipe, into RESULTS/tokens/SOURCE/SHARD_text_document.
 
     zgcm index FILE... --tokenizer DIR --output PREFIX: files of yours, raw ({"text": ...} or {"messages":
-    ...}) or cleaned, into PREFIX.bin, PREFIX.idx and PREFIX.index.json. Several files become one index, in the
-    order given; run it again to go on with the file it was at.
+    ...}) or cleaned, into PREFIX.bin, PREFIX.idx and PREFIX.index.json. Several files become one index, in
+    the order given; run it again to go on with the file it was at.
     """
     if output is None:
         files.refuse_file_options(
@@ -87,8 +85,8 @@ def inspect(
 ) -> None:
     """Look into any Megatron .bin/.idx: counts, data type, first documents, and whether it is consistent.
 
-    Reads indexes of every writer, also with several sequences a document. The exit code is 1 when something is
-    inconsistent; each problem is a sentence.
+    Reads indexes of every writer, also with several sequences a document. The exit code is 1 when something
+    is inconsistent; each problem is a sentence.
     """
     import json
 
@@ -101,14 +99,77 @@ def inspect(
 
 
 @recipe_verb()
-def dedup(opened: Opened, mix: MixArgument) -> None:
-    """List the rows that a mix leaves out: repeated texts, excluded mixes' texts, decisions not included."""
+def dedup(
+    opened: Opened,
+    what: Annotated[list[str], typer.Argument(metavar="MIX | FILE...", help="See above.")],
+    output: files.OutputOption = None,
+    near: Annotated[bool, typer.Option("--near", help="Files: near-duplicates too (MinHash).")] = False,
+    threshold: Annotated[
+        float, typer.Option(min=0.01, max=1, help="Files, with --near: least Jaccard of shingle sets.")
+    ] = 0.8,
+    text_field: files.TextFieldOption = None,
+    jobs: files.JobsOption = 1,
+    fanout: files.FanoutOption = None,
+    slurm: files.SlurmOption = None,
+) -> None:
+    """Leave repetitions out.
+
+    zgcm dedup MIX: list the rows that a mix leaves out: repeated texts, excluded mixes' texts, decisions not
+    included.
+
+    zgcm dedup FILE... [--near] --output DIR: files of yours, raw or cleaned, without repeated texts, into
+    DIR/NAME.jsonl.zst; what was removed and for which survivor into DIR/duplicates.parquet.
+    """
+    if output is not None:
+        from zgcm.config.corpus import NearDuplicates
+        from zgcm.files.dedup import dedup_files, dedup_line
+
+        section = NearDuplicates(threshold=threshold) if near else None
+        spread = files.fanout(jobs, fanout, slurm, output)
+        summary = dedup_files(what, output, section, text_field or ["text"], spread, files.progress)
+        opened.say(summary, dedup_line(summary, output))
+        return
+    files.refuse_file_options(
+        "dedup", "MIX", near=near or None, text_field=text_field, fanout=fanout, slurm=slurm
+    )
+    (mix,) = files.names_or_teach("dedup", what, "MIX", "FILE... [--near] --output DIR")
     from zgcm.corpus.dedup import deduplicate
 
     refuse_unknown("mix", mix, list(opened.recipe.mixes))
     counts = deduplicate(opened.recipe, opened.layout, mix)
     text = ", ".join(f"{count:,} {reason}" for reason, count in counts.items()) or "nothing"
     opened.say(counts, f"mix {mix} leaves out: {text}")
+
+
+@app.command()
+def decontaminate(
+    inputs: Annotated[list[str], typer.Argument(metavar="FILE...", help="Raw or cleaned records.")],
+    against: Annotated[list[str], typer.Option(help="An evaluation file; repeat for more.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the results go.")],
+    ngram: Annotated[int, typer.Option(min=1, help="Words of a run that a text may not share.")] = 13,
+    shortest: Annotated[
+        int, typer.Option(min=1, help="Shorter evaluation texts are sought whole, down to so many words.")
+    ] = 8,
+    text_field: files.TextFieldOption = None,
+    jobs: files.JobsOption = 1,
+    fanout: files.FanoutOption = None,
+    slurm: files.SlurmOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Leave out the records of plain files that share a run of words with evaluation files.
+
+    Writes DIR/NAME.jsonl.zst and DIR/NAME.removed.jsonl (each with the run and the evaluation's line). In a
+    recipe this is `decontaminate` of a mix.
+    """
+    import json
+
+    from zgcm.config.corpus import Decontamination
+    from zgcm.files.decontaminate import decontaminate_files, total_line
+
+    section = Decontamination(against=against, ngram=ngram, shortest=shortest)
+    spread = files.fanout(jobs, fanout, slurm, output)
+    summary = decontaminate_files(inputs, output, section, text_field or ["text"], spread, files.progress)
+    typer.echo(json.dumps(summary, sort_keys=True) if as_json else total_line(summary, output))
 
 
 @recipe_verb("mix")
@@ -147,8 +208,8 @@ def pack(
 
     zgcm pack MIX SHARD: those of a mix's output shard.
 
-    zgcm pack FILE... --seq-length N --tokenizer DIR --output DIR: those of files of yours, {"messages": ...} a
-    line or cleaned, into DIR/00000_tokens, _targets and _cu_seqlens (.bin, .idx) and DIR/dataset.json.
+    zgcm pack FILE... --seq-length N --tokenizer DIR --output DIR: those of files of yours, {"messages": ...}
+    a line or cleaned, into DIR/00000_tokens, _targets and _cu_seqlens (.bin, .idx) and DIR/dataset.json.
     """
     if output is None:
         files.refuse_file_options(

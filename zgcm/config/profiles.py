@@ -17,14 +17,14 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from zgcm.config.corpus import CATEGORIES, STAGES, Category, GovernanceStage
+from zgcm.config.corpus import CATEGORIES, STAGES, Category, GovernanceStage, Source
 from zgcm.errors import ZgcmError
 
 FOLDER = Path(__file__).parents[1] / "corpus" / "profiles"
@@ -66,6 +66,23 @@ def find_profile(name: str) -> Profile:
         expected="a Profile, or a list of functions step(sample, settings)",
         hint=f"write {name.partition(':')[0]}:{near[0]}" if near else f"end the file with {DEFAULT_NAME} = …",
     )  # fmt: skip
+
+
+def profile_problems(source: Source) -> Iterator[str]:
+    """Why a source cannot use its profile: there is none, it does not load, or it is made for others."""
+    if source.profile is None:
+        return
+    try:
+        profile = find_profile(source.profile)
+    except ZgcmError as error:
+        yield error.paragraph()
+        return
+    for key, found, allowed in (
+        ("stage", source.stage, profile.stages),
+        ("category", source.category, profile.categories),
+    ):
+        if found not in allowed:
+            yield f"{source.profile} is for {key} {' or '.join(allowed)}; found {key}: {found}"
 
 
 def profile_identity(name: str) -> Any:

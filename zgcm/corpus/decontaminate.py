@@ -39,6 +39,8 @@ SCHEMA = pa.schema(
     ]
 )
 ROWS_A_GROUP = 1 << 16
+DIFFERENT_WORDS = 3
+"""A run of fewer different words (`0 0 0 0 0 ...` stands in HumanEval, and in any listing) proves nothing."""
 
 
 def contaminate_shard(recipe: Recipe, layout: Layout, mix: str, source: str, shard: str) -> dict[str, int]:
@@ -100,7 +102,10 @@ def contamination(text: str, index: EvaluationIndex) -> dict[str, Any] | None:
 def _verified(tokens: list[bytes], index: EvaluationIndex) -> Iterator[tuple[int, bytes, int]]:
     """(start, run, passage) of every run that occurs in a passage, word by word."""
     for width, start, owner in _candidates(word_hashes(tokens), index):
-        run = b" ".join(tokens[start : start + width])
+        found = tokens[start : start + width]
+        if len(set(found)) < min(width, DIFFERENT_WORDS):
+            continue
+        run = b" ".join(found)
         if index.passages[owner].holds(run):
             yield start, run, owner
 

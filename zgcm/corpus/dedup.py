@@ -279,14 +279,21 @@ def _fill(database: duckdb.DuckDBPyConnection, table: str, rows: list[tuple[Any,
 
 @contextlib.contextmanager
 def _database(spill: Path, threads: int, mem_mb: int) -> Iterator[duckdb.DuckDBPyConnection]:
-    """duckdb in memory that spills to a directory beside its output."""
+    """duckdb in memory that spills to a directory beside its output. Raises ZgcmError when both are full."""
     settings: dict[str, Any] = {
         "threads": threads,
         "temp_directory": str(spill),
         "memory_limit": f"{int(mem_mb * MEMORY_SHARE)}MB",
     }
-    with duckdb.connect(config=settings) as database:
-        yield database
+    try:
+        with duckdb.connect(config=settings) as database:
+            yield database
+    except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
+        raise ZgcmError(
+            "Deduplication ran out of memory or disk; nothing was left under the final name",
+            where=str(spill.parent), found=str(error).splitlines()[0],
+            hint="free disk space there, or raise step_resources.mix.mem_mb, and repeat the same command",
+        ) from error  # fmt: skip
 
 
 def _parquet(paths: list[Path], step: str) -> list[str]:

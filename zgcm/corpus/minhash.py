@@ -24,8 +24,10 @@ from zgcm.records import read_records, training_text
 
 SEED = 42
 BATCH = 1024
-"""Texts sketched in one call."""
-ROWS_A_GROUP = 1 << 16
+"""Texts sketched in one call, at most."""
+BATCH_SHINGLES = 1 << 20
+"""No further text is added to a batch that holds so many: long texts must not fill the memory."""
+BATCHES_A_GROUP = 64
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -69,7 +71,7 @@ def write_minhash(cleaned: Path, target: Path, scheme: NearDuplicates) -> int:
         # Hashes do not compress; a dictionary of them would cost as much again.
         pq.ParquetWriter(stream, schema, compression="none", use_dictionary=False) as out,
     ):
-        for group in batched(_bands(cleaned, scheme), ROWS_A_GROUP // BATCH):
+        for group in batched(_bands(cleaned, scheme), BATCHES_A_GROUP):
             hashes = np.concatenate([part for part, _ in group])
             known = np.concatenate([part for _, part in group])
             columns = [_column(hashes[:, band], known) for band in range(scheme.bands)]
@@ -80,13 +82,24 @@ def write_minhash(cleaned: Path, target: Path, scheme: NearDuplicates) -> int:
 
 def _bands(cleaned: Path, scheme: NearDuplicates) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Hashes (N, bands) and a mask of the rows that have any, batch by batch."""
-    for records in batched(read_records(cleaned), BATCH):
-        sets = [shingles(training_text(r["data"], r["text_fields"]), scheme.ngram) for r in records]
-        known = np.array([len(grams) > 0 for grams in sets])
-        hashes = np.zeros((len(records), scheme.bands), np.uint64)
-        if known.any():
-            hashes[known] = band_hashes([grams for grams in sets if len(grams)], scheme)
-        yield hashes, known
+    sets: list[np.ndarray] = []
+    held = 0
+    for record in read_records(cleaned):
+        sets.append(shingles(training_text(record["data"], record["text_fields"]), scheme.ngram))
+        held += len(sets[-1])
+        if len(sets) == BATCH or held >= BATCH_SHINGLES:
+            yield _sketched(sets, scheme)
+            sets, held = [], 0
+    if sets:
+        yield _sketched(sets, scheme)
+
+
+def _sketched(sets: list[np.ndarray], scheme: NearDuplicates) -> tuple[np.ndarray, np.ndarray]:
+    known = np.array([len(grams) > 0 for grams in sets])
+    hashes = np.zeros((len(sets), scheme.bands), np.uint64)
+    if known.any():
+        hashes[known] = band_hashes([grams for grams in sets if len(grams)], scheme)
+    return hashes, known
 
 
 def _column(values: np.ndarray, known: np.ndarray) -> pa.Array:
