@@ -211,7 +211,8 @@ def _learned_spans(documents: list[Document | str], piece_lengths: np.ndarray) -
     if all(isinstance(document, str) for document in documents):
         return [[] for _ in documents], 0
     ends = np.concatenate([[0], np.cumsum(piece_lengths)])
-    spans, without, first = [], 0, 0
+    spans: list[list[int]] = []
+    without = first = 0
     for document in documents:
         if isinstance(document, str):
             spans.append([])
