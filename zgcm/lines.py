@@ -10,6 +10,7 @@ each part decompresses the whole file.
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -24,7 +25,8 @@ MAX_LINE_BYTES = 1 << 28
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """Part `index` of `of`; together the parts are the whole file, each line once."""
 
     index: int = 0

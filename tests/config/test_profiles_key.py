@@ -5,6 +5,7 @@ import yaml
 
 from zgcm.config import load, profiles
 from zgcm.errors import ZgcmError
+from zgcm.files.clean import CleanJob, clean_file, file_source
 from zgcm.identity import basis, changed_keys, recipe_id
 
 MINE = """
@@ -14,6 +15,7 @@ def shout(sample, settings):
     sample.data["text"] = sample.string("text").upper() + settings["notes_mark"]
 
 steps = [shout]
+odd = [str]
 PROFILE = Profile(steps, stages=["pretrain"], categories=["general_text"], settings={"notes_mark": "!"})
 """
 
@@ -62,7 +64,8 @@ def test_files_and_modules(checkout, name):
         ("./other.py", "pretrain", "web", r"No such profile file.*other\.py"),
         ("other.notes:steps", "pretrain", "web", r"No such module.*other/notes\.py below"),
         ("./mine.py:nothing", "pretrain", "web", r"mine\.py:nothing.*write \./mine\.py:PROFILE"),
-        ("./mine.py:shout", "pretrain", "web", r"found: a function.*expected: a Profile, or a list"),
+        ("./mine.py:shout", "pretrain", "web", r"found: a function.*expected: a Profile of functions"),
+        ("./mine.py:odd", "pretrain", "web", r"found: a Profile. expected: a Profile of functions"),
         ("./broken.py", "pretrain", "web", r"cannot be loaded.*broken\.py:2.*ZeroDivisionError"),
         ("./wrong.py", "pretrain", "web", r"cannot be loaded.*wrong\.py:1.*SyntaxError"),
     ],
@@ -118,3 +121,28 @@ def test_quality_policies_are_checked_at_load(policy):
         ZgcmError, match=rf"sources\.demo_prose\.cleaning\.quality_policies\.default.*{POLICIES[policy]}"
     ):
         load.validate_recipe(data, "test")
+
+
+def test_plain_files_are_cleaned_anew_when_their_profile_changes(checkout):
+    (checkout / "raw.jsonl").write_text('{"text": "A sentence that is long enough to be kept."}\n')
+    keys = {"stage": "pretrain", "category": "general_text", "profile": "./mine.py"}
+    job = CleanJob(checkout / "raw.jsonl", "raw", checkout / "out", keys)
+    assert not clean_file(job).get("skipped")
+    assert clean_file(job)["skipped"]
+    (checkout / "mine.py").write_text(MINE.replace('"!"', '"?"'))
+    assert not clean_file(job).get("skipped")
+    with pytest.raises(ZgcmError, match="is for category general_text; found category: web"):
+        file_source(job.path, {**keys, "category": "web"})
+
+
+def test_a_step_that_fails_names_its_line_and_the_record(checkout):
+    (checkout / "mine.py").write_text(MINE.replace('sample.string("text")', 'sample.data["texts"]'))
+    (checkout / "raw.jsonl").write_text(
+        '{"id": "r7", "text": "A sentence that is long enough to be kept."}\n'
+    )
+    keys = {"stage": "pretrain", "category": "general_text", "profile": "./mine.py"}
+    with pytest.raises(
+        ZgcmError, match=r"step shout fails.*mine\.py:5\. found: record r7: KeyError: 'texts'"
+    ):
+        clean_file(CleanJob(checkout / "raw.jsonl", "raw", checkout / "out", keys))
+    assert not any((checkout / "out").glob("raw*"))

@@ -1,13 +1,17 @@
 """Traces of agents become samples of a Markov decision process, learned on their action alone."""
 
+from pathlib import Path
+
 import pytest
 from support import recipe_with
 
+import zgcm.tokens
 from zgcm.corpus.clean import clean_shard, summary_line
 from zgcm.corpus.decisions import cut_middle
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout
 from zgcm.records import read_records, record_sha256, write_records
+from zgcm.tokens.chat import assistant_spans
 
 
 def call(number: int) -> dict:
@@ -58,6 +62,16 @@ def test_one_sample_a_decision_linked_to_its_trace(tmp_path):
     assert len({record["data"]["text_sha256"] for record in records}) == 4
     lengths = [record["metrics"]["estimated_tokens"] for record in records]
     assert lengths == sorted(lengths) and lengths[0] < lengths[-1]
+
+
+def test_only_the_action_is_learned(tmp_path):
+    _, records = cleaned(tmp_path, [{"id": "t", "messages": TRACE}], mdp={})
+    for step, record in enumerate(records):
+        text, spans = assistant_spans(record["data"]["messages"], Path(zgcm.tokens.__file__).parent)
+        ((start, end),) = spans
+        assert end == len(text)
+        assert (f"thought {step}" if step < 3 else "Done: tests passed.") in text[start:end]
+        assert f"thought {step - 1}" not in text[start:end]
 
 
 def test_window_keeps_the_task_and_the_latest_decisions(tmp_path):

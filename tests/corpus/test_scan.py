@@ -1,5 +1,6 @@
 """The scan against a full one, against detect-secrets itself, and its false positives."""
 
+import itertools
 import random
 from collections import Counter
 
@@ -130,5 +131,16 @@ def test_look_alikes_are_left_alone(text):
 def test_overlaps_belong_to_the_stricter_detector():
     (item,) = scan("https://name:pa55word@host.org/")
     assert (item.kind, item.detector) == ("secret", "BasicAuthDetector")
-    (item,) = scan("身份证号622102199003071236。") or [None]
-    assert item is None or item.kind == "id_card"
+
+
+def test_findings_lie_in_order_and_apart():
+    text = "\n".join(case.text for case in CASES)
+    found = scan(text)
+    assert all(first.end <= second.start for first, second in itertools.pairwise(found))
+    assert {(item.kind, text[item.start : item.end]) for item in found} >= {
+        (item.kind, case.text[item.start : item.end])
+        for case in CASES
+        if case.kind != "secret"
+        for item in scan(case.text)
+        if item.kind == case.kind
+    }

@@ -428,3 +428,16 @@ def test_a_web_conversation_is_measured_whole():
 def test_tool_calls_that_are_no_list_do_no_harm():
     trace = [TRACE[0], {**CALL, "tool_calls": 5}, TRACE[2]]
     assert clean_one("posttrain", "agentic", {"messages": trace}).decision in ("keep", "review")
+
+
+def test_messages_of_from_and_value():
+    talk = [
+        {"from": "human", "value": "What is 47+38?"},
+        {"from": "gpt", "value": "It is eighty-five, friend."},
+    ]
+    sample = clean_one("posttrain", "instruction", {"messages": talk})
+    assert (sample.decision, sample.reasons) == KEPT
+    assert sample.data["messages"] == [
+        {"role": "user", "content": "What is 47+38?"},
+        {"role": "assistant", "content": "It is eighty-five, friend."},
+    ]

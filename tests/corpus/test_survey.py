@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow
@@ -13,7 +11,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from support import recipe_with
+from typer.testing import CliRunner
 
+from zgcm.cli import verbs  # noqa: F401 - registers the verb
+from zgcm.cli.app import app
 from zgcm.corpus import survey as survey_module
 from zgcm.corpus.clean import clean_shard
 from zgcm.corpus.draft import draft_source, draft_yaml, source_name
@@ -67,6 +68,13 @@ def test_lines_that_are_no_records_are_counted_and_the_limit_holds(tmp_path):
     (tmp_path / "bad.jsonl").write_text("nonsense\n")
     with pytest.raises(ZgcmError, match=r"no records.*bad\.jsonl:1:1.*1 lines"):
         survey(tmp_path / "bad.jsonl")
+
+
+def test_fields_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(survey_module, "MOST_FIELDS", 5)
+    found = survey(written(tmp_path, [{"text": LONG, "scores": {f"user{n}": n}} for n in range(20)]))
+    assert len(found.fields) == 5
+    assert found.summary()["fields_left_out"] == 17
 
 
 def test_progress_is_told(tmp_path, monkeypatch):
@@ -160,6 +168,10 @@ DRAFTS = {
     "talks": ([{"conversations": [{"role": "user", "content": f"Count to {n}, please."},
                                   {"role": "assistant", "content": f"One, two, {n}."}]} for n in range(3)],
               {"stage": "posttrain", "category": "instruction", "field_map": {"conversations": "messages"}}),
+    "shared": ([{"conversations": [{"from": "human", "value": f"Count to {n}, please."},
+                                   {"from": "gpt", "value": f"One, two, {n}, and that is it."}]}
+                for n in range(3)],
+               {"stage": "posttrain", "category": "instruction", "field_map": {"conversations": "messages"}}),
     "tools": ([{"messages": [{"role": "user", "content": "List it."},
                              {"role": "assistant", "content": "", "tool_calls": [{"name": "ls"}]},
                              {"role": "tool", "content": f"file {n}"}]} for n in range(3)],
@@ -204,13 +216,15 @@ def test_the_verb(tmp_path):
     path = written(tmp_path, [{"id": str(n), "text": LONG} for n in range(3)])
 
     def run(*more):
-        command = [sys.executable, "-m", "zgcm.cli", "profile", *more]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        result = CliRunner().invoke(app, ["profile", str(path), *more], catch_exceptions=False)
+        assert result.exit_code == 0
+        return result.output
 
-    table = run(str(path), "--limit", "2")
-    assert table.stdout.startswith("field ")
-    assert "the first 2 records" in table.stdout
-    both = json.loads(run(str(path), "--draft", "--json").stdout)
+    table = run("--limit", "2")
+    assert table.startswith("field ")
+    assert "the first 2 records" in table
+    both = json.loads(run("--draft", "--json"))
     assert (both["records"], both["draft"]["category"]) == (3, "general_text")
-    assert yaml.safe_load(run(str(path), "--draft").stdout)["sources"]["raw"]["kind"] == "files"
-    assert run("none.jsonl").stderr.startswith("zgcm: A file of records is missing")
+    assert yaml.safe_load(run("--draft"))["sources"]["raw"]["kind"] == "files"
+    with pytest.raises(ZgcmError, match="One dataset at a time"):
+        run("b", "c")

@@ -20,6 +20,9 @@ OutputOption = Annotated[
 TokenizerOption = Annotated[
     Path | None, typer.Option("--tokenizer", help="Files: a tokenizer directory, ours or as published.")
 ]
+TextFieldOption = Annotated[
+    list[str] | None, typer.Option(help="Files: a field of the text; repeat to join several. [text]")
+]
 JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Files: how many are done at once.")]
 FanoutOption = Annotated[
     str | None,

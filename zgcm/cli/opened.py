@@ -58,7 +58,7 @@ _OPTIONS = (
 
 
 def recipe_verb(name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as a verb. Its first parameter is `Opened`; the others are arguments and options."""
+    """Register a function as a verb. Its first parameter is `Opened`, the others arguments and options."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(function, eval_str=True)

@@ -102,6 +102,9 @@ def _show(found: "Survey") -> None:
     typer.echo(f"duplicates  {told['duplicate_share']:.1%} repeat an earlier text")
     for index, (noise, share) in enumerate(told["noise"].items()):
         typer.echo(f"{'noise' if not index else '':10}  {share:.1%} {noise}: {ADVICE[noise]}")
+    if found.fields_left_out:
+        shown = f"the first {len(found.fields):,} are shown"
+        typer.echo(f"fields      {shown}; {found.fields_left_out:,} values of others are left out")
     if found.bad_lines:
         typer.echo(f"bad lines   {found.bad_lines:,}; the first: {found.first_bad_line}")
     whole = "all" if found.complete else "the first"

@@ -1,4 +1,4 @@
-"""Verbs of the token files: tokenizer, index, inspect, dedup, mix, gather, pack, pack-summary."""
+"""Verbs from cleaned records to token files: tokenizer, index, inspect, dedup, mix, gather, pack, ..."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,9 +38,7 @@ def index(
     what: Annotated[list[str], typer.Argument(metavar="SOURCE SHARD | FILE...", help="See above.")],
     output: files.OutputOption = None,
     tokenizer: files.TokenizerOption = None,
-    text_field: Annotated[
-        list[str] | None, typer.Option(help="Files: a field of the text; repeat to join several. [text]")
-    ] = None,
+    text_field: files.TextFieldOption = None,
     jobs: files.JobsOption = 1,
     fanout: files.FanoutOption = None,
     slurm: files.SlurmOption = None,
@@ -50,8 +48,8 @@ def index(
     zgcm index SOURCE SHARD: a cleaned shard of the recipe, into RESULTS/tokens/SOURCE/SHARD_text_document.
 
     zgcm index FILE... --tokenizer DIR --output PREFIX: files of yours, raw ({"text": ...} or {"messages":
-    ...}) or cleaned, into PREFIX.bin, PREFIX.idx and PREFIX.index.json. Several files become one index, in the
-    order given; run it again to go on with the file it was at.
+    ...}) or cleaned, into PREFIX.bin, PREFIX.idx and PREFIX.index.json. Several files become one index, in
+    the order given; run it again to go on with the file it was at.
     """
     if output is None:
         files.refuse_file_options(
@@ -87,8 +85,8 @@ def inspect(
 ) -> None:
     """Look into any Megatron .bin/.idx: counts, data type, first documents, and whether it is consistent.
 
-    Reads indexes of every writer, also with several sequences a document. The exit code is 1 when something is
-    inconsistent; each problem is a sentence.
+    Reads indexes of every writer, also with several sequences a document. The exit code is 1 when something
+    is inconsistent; each problem is a sentence.
     """
     import json
 
@@ -101,8 +99,40 @@ def inspect(
 
 
 @recipe_verb()
-def dedup(opened: Opened, mix: MixArgument) -> None:
-    """List the rows that a mix leaves out: repeated texts, excluded mixes' texts, decisions not included."""
+def dedup(
+    opened: Opened,
+    what: Annotated[list[str], typer.Argument(metavar="MIX | FILE...", help="See above.")],
+    output: files.OutputOption = None,
+    near: Annotated[bool, typer.Option("--near", help="Files: near-duplicates too (MinHash).")] = False,
+    threshold: Annotated[
+        float, typer.Option(min=0.01, max=1, help="Files, with --near: least Jaccard of shingle sets.")
+    ] = 0.8,
+    text_field: files.TextFieldOption = None,
+    jobs: files.JobsOption = 1,
+    fanout: files.FanoutOption = None,
+    slurm: files.SlurmOption = None,
+) -> None:
+    """Leave repetitions out.
+
+    zgcm dedup MIX: list the rows that a mix leaves out: repeated texts, excluded mixes' texts, decisions not
+    included.
+
+    zgcm dedup FILE... [--near] --output DIR: files of yours, raw or cleaned, without repeated texts, into
+    DIR/NAME.jsonl.zst; what was removed and for which survivor into DIR/duplicates.parquet.
+    """
+    if output is not None:
+        from zgcm.config.corpus import NearDuplicates
+        from zgcm.files.dedup import dedup_files, dedup_line
+
+        section = NearDuplicates(threshold=threshold) if near else None
+        spread = files.fanout(jobs, fanout, slurm, output)
+        summary = dedup_files(what, output, section, text_field or ["text"], spread, files.progress)
+        opened.say(summary, dedup_line(summary, output))
+        return
+    files.refuse_file_options(
+        "dedup", "MIX", near=near or None, text_field=text_field, fanout=fanout, slurm=slurm
+    )
+    (mix,) = files.names_or_teach("dedup", what, "MIX", "FILE... [--near] --output DIR")
     from zgcm.corpus.dedup import deduplicate
 
     refuse_unknown("mix", mix, list(opened.recipe.mixes))
@@ -111,15 +141,87 @@ def dedup(opened: Opened, mix: MixArgument) -> None:
     opened.say(counts, f"mix {mix} leaves out: {text}")
 
 
-@recipe_verb("mix")
-def mix_(opened: Opened, mix: MixArgument) -> None:
-    """Choose a mix's documents by quota and put them in order; fails early when a source lacks tokens."""
-    from zgcm.corpus.mix import plan_mix
+@app.command()
+def decontaminate(
+    inputs: Annotated[list[str], typer.Argument(metavar="FILE...", help="Raw or cleaned records.")],
+    against: Annotated[list[str], typer.Option(help="An evaluation file; repeat for more.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the results go.")],
+    ngram: Annotated[int, typer.Option(min=1, help="Words of a run that a text may not share.")] = 13,
+    shortest: Annotated[
+        int, typer.Option(min=1, help="Shorter evaluation texts are sought whole, down to so many words.")
+    ] = 8,
+    text_field: files.TextFieldOption = None,
+    jobs: files.JobsOption = 1,
+    fanout: files.FanoutOption = None,
+    slurm: files.SlurmOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Leave out the records of plain files that share a run of words with evaluation files.
 
-    refuse_unknown("mix", mix, list(opened.recipe.mixes))
-    plan = plan_mix(opened.recipe, opened.layout, mix)
+    Writes DIR/NAME.jsonl.zst and DIR/NAME.removed.jsonl (each with the run and the evaluation's line). In a
+    recipe this is `decontaminate` of a mix.
+    """
+    import json
+
+    from zgcm.config.corpus import Decontamination
+    from zgcm.files.decontaminate import decontaminate_files, total_line
+
+    section = Decontamination(against=against, ngram=ngram, shortest=shortest)
+    spread = files.fanout(jobs, fanout, slurm, output)
+    summary = decontaminate_files(inputs, output, section, text_field or ["text"], spread, files.progress)
+    typer.echo(json.dumps(summary, sort_keys=True) if as_json else total_line(summary, output))
+
+
+@recipe_verb("mix")
+def mix_(
+    opened: Opened,
+    what: Annotated[list[str], typer.Argument(metavar="MIX | FILE=WEIGHT...", help="See above.")],
+    output: files.OutputOption = None,
+    tokenizer: files.TokenizerOption = None,
+    tokens: Annotated[int | None, typer.Option(min=1, help="Files: quota; absent: everything once.")] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Files: shuffled, curriculum or listed. [shuffled]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Files: of sampling and shuffling. [0]")] = None,
+    shards: Annotated[int | None, typer.Option(min=1, help="Files: number of output shards. [1]")] = None,
+    text_field: files.TextFieldOption = None,
+    jobs: files.JobsOption = 1,
+    fanout: files.FanoutOption = None,
+    slurm: files.SlurmOption = None,
+) -> None:
+    """Choose documents by quota and put them in order; fails early when a source lacks tokens.
+
+    zgcm mix MIX: writes the selections of a mix of the recipe, which `gather` or `pack` then copies.
+
+    zgcm mix FILE=WEIGHT... --tokens N --tokenizer DIR --output DIR: files of yours, raw or cleaned, without
+    repeated texts, sampled by weight into DIR/SHARD_text_document.bin and .idx, with DIR/plan.json. DIR of
+    the tokenizer is one that `zgcm tokenizer` made.
+    """
+    settings = {
+        name: value
+        for name, value in (("tokens", tokens), ("order", order), ("seed", seed), ("shards", shards))
+        if value is not None
+    }
+    form = "FILE=WEIGHT... --tokens N --tokenizer DIR --output DIR"
+    if output is None:
+        files.refuse_file_options(
+            "mix", "MIX", tokenizer=tokenizer, **settings, text_field=text_field, fanout=fanout, slurm=slurm
+        )
+        (name,) = files.names_or_teach("mix", what, "MIX", form)
+        from zgcm.corpus.mix import plan_mix
+
+        refuse_unknown("mix", name, list(opened.recipe.mixes))
+        plan = plan_mix(opened.recipe, opened.layout, name)
+    else:
+        from zgcm.files.mix import mix_files
+
+        directory = files.require("--tokenizer", tokenizer, f"zgcm mix {form}")
+        spread = files.fanout(jobs, fanout, slurm, output)
+        fields = text_field or ["text"]
+        plan = mix_files(what, output, directory, settings, fields, spread, files.progress)
+        name = str(output)
     parts = ", ".join(f"{source} {facts['tokens']:,}" for source, facts in plan["sources"].items())
-    opened.say(plan, f"mix {mix}: {plan['documents']:,} documents, {plan['tokens']:,} tokens ({parts})")
+    opened.say(plan, f"mix {name}: {plan['documents']:,} documents, {plan['tokens']:,} tokens ({parts})")
 
 
 @recipe_verb()
@@ -147,8 +249,8 @@ def pack(
 
     zgcm pack MIX SHARD: those of a mix's output shard.
 
-    zgcm pack FILE... --seq-length N --tokenizer DIR --output DIR: those of files of yours, {"messages": ...} a
-    line or cleaned, into DIR/00000_tokens, _targets and _cu_seqlens (.bin, .idx) and DIR/dataset.json.
+    zgcm pack FILE... --seq-length N --tokenizer DIR --output DIR: those of files of yours, {"messages": ...}
+    a line or cleaned, into DIR/00000_tokens, _targets and _cu_seqlens (.bin, .idx) and DIR/dataset.json.
     """
     if output is None:
         files.refuse_file_options(

@@ -8,11 +8,9 @@ import difflib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from zgcm.config.corpus import Source
-from zgcm.config.profiles import find_profile
+from zgcm.config.profiles import profile_problems
 from zgcm.config.rl import DemoPrompts, RLStage
 from zgcm.config.stages import TrainStage
-from zgcm.errors import ZgcmError
 
 if TYPE_CHECKING:
     from zgcm.config.recipe import Recipe
@@ -29,7 +27,7 @@ def problems(recipe: "Recipe") -> list[str]:
 
 def _contradictions(recipe: "Recipe") -> Iterator[str]:
     for name, source in recipe.sources.items():
-        yield from _profile(f"sources.{name}.profile", source)
+        yield from (f"sources.{name}.profile: {problem}" for problem in profile_problems(source))
     for name, stage in recipe.stages.items():
         at = f"stages.{name}"
         if isinstance(stage, RLStage):
@@ -70,23 +68,6 @@ def _names(recipe: "Recipe") -> Iterator[str]:
         for mix_name in stage.mix if isinstance(stage, TrainStage) else ():
             yield from check(f"stages.{name}.mix.{mix_name}", mix_name, recipe.mixes, "mix")
         before.append(name)
-
-
-def _profile(at: str, source: Source) -> Iterator[str]:
-    """A profile exists, loads, and is made for sources of this stage and category."""
-    if source.profile is None:
-        return
-    try:
-        profile = find_profile(source.profile)
-    except ZgcmError as error:
-        yield f"{at}: {error.paragraph()}"
-        return
-    for key, found, allowed in (
-        ("stage", source.stage, profile.stages),
-        ("category", source.category, profile.categories),
-    ):
-        if found not in allowed:
-            yield f"{at}: {source.profile} is for {key} {' or '.join(allowed)}; found {key}: {found}"
 
 
 def _layout(recipe: "Recipe", at: str, stage: TrainStage) -> Iterator[str]:

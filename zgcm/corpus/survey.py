@@ -27,6 +27,7 @@ EXAMPLE_CHARS = 60
 MOST_VALUES = 20
 """Different short values of a field that are counted; a field with more has no list of values."""
 TOLD_EVERY = 50_000
+MOST_FIELDS = 200
 MOST_DIGESTS = 100_000
 TEXT_CHARS = 200
 """Mean length from which a text field counts as training text by itself."""
@@ -130,6 +131,8 @@ class Survey:
     first_bad_line: str = ""
     complete: bool = True
     fields: dict[str, Field] = field(default_factory=dict)
+    fields_left_out: int = 0
+    """Values of fields beyond MOST_FIELDS: objects with a key for each user or page have any number."""
     characters: Lengths = field(default_factory=Lengths)
     duplicates: Repeats = field(default_factory=Repeats)
     languages: Counter[str] = field(default_factory=Counter)
@@ -145,6 +148,7 @@ class Survey:
             "complete": self.complete,
             "bad_lines": self.bad_lines,
             "first_bad_line": self.first_bad_line,
+            "fields_left_out": self.fields_left_out,
             "fields": [self._field(item) for item in self.fields.values()],
             "characters": self.characters.summary(),
             "duplicate_share": round(self.duplicates.share(), 4),
@@ -213,6 +217,9 @@ def _note_bad_line(found: Survey, bad: BadLine) -> None:
 
 def _add(found: Survey, record: Record) -> None:
     for name, values in _flat(record).items():
+        if name not in found.fields and len(found.fields) >= MOST_FIELDS:
+            found.fields_left_out += 1
+            continue
         item = found.fields.setdefault(name, Field(name))
         item.records += 1
         for value in values:

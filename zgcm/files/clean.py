@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from zgcm.config.corpus import FileSource
 from zgcm.config.explain import describe
+from zgcm.config.profiles import profile_identity, profile_problems
 from zgcm.corpus.clean import clean_shard
 from zgcm.errors import ZgcmError
 from zgcm.fanout import Fanout, run_all
@@ -51,8 +52,8 @@ def clean_files(
 ) -> Summary:
     """Clean every file into `output`; returns the counts of all and of each.
 
-    `keys` are those of a source in a recipe: stage, category, text_fields, cleaning, ... Raises ZgcmError when
-    a file fails.
+    `keys` are those of a source in a recipe: stage, category, text_fields, cleaning, ... Raises ZgcmError
+    when a file fails.
     """
     paths = expand(inputs)
     file_source(paths[0], keys)  # a wrong key is one error, not one a file
@@ -68,7 +69,10 @@ def clean_file(job: CleanJob) -> Summary:
     """Clean one file, unless an earlier run did with the same content and keys."""
     layout = CleanedLayout(job.output)
     summary_path = layout.cleaning_summary(job.name, SHARD)
-    stamped = stamp(job.path, keys=job.keys, version=VERSIONS["clean"], name=job.name)
+    keys = dict(job.keys)
+    if keys.get("profile") is not None:
+        keys["profile"] = profile_identity(keys["profile"])
+    stamped = stamp(job.path, keys=keys, version=VERSIONS["clean"], name=job.name)
     outputs = [layout.cleaned(job.name, SHARD), layout.rejected(job.name, SHARD)]
     if (known := finished(summary_path, stamped, outputs)) is not None:
         return {**known, "skipped": True}
@@ -82,7 +86,7 @@ def clean_file(job: CleanJob) -> Summary:
 def file_source(path: Path, keys: dict[str, Any]) -> FileSource:
     """The source block of a file. Raises ZgcmError for keys that no source has."""
     try:
-        return FileSource.model_validate({"kind": "files", "files": [str(path)], **keys})
+        source = FileSource.model_validate({"kind": "files", "files": [str(path)], **keys})
     except ValidationError as error:
         items = [{**item, "loc": ("sources", "keys", "files", *item["loc"])} for item in error.errors()]
         found = [line.removeprefix("sources.keys.") for item in items for line in describe(item)]
@@ -90,6 +94,9 @@ def file_source(path: Path, keys: dict[str, Any]) -> FileSource:
             "The settings are not those of a source", found="; ".join(found),
             hint="docs/recipe.md explains every key of a source",
         ) from error  # fmt: skip
+    if problems := list(profile_problems(source)):
+        raise ZgcmError("The profile does not fit", where="profile", found="; ".join(problems))
+    return source
 
 
 def clean_line(job: CleanJob, summary: Summary) -> str:

@@ -57,9 +57,10 @@ def output_names(paths: Sequence[Path]) -> list[str]:
 
 def small_recipe(sources: dict[str, Any], mixes: "dict[str, Mix] | None" = None) -> "Recipe":
     """A recipe of sources and mixes alone: no step on plain files reads anything else of one."""
-    from zgcm.config.recipe import Recipe
+    from zgcm.config.recipe import Recipe, StepResources
 
-    return Recipe.model_construct(name="files", sources=sources, mixes=mixes or {})
+    parts: dict[str, Any] = {"name": "files", "sources": sources, "mixes": mixes or {}}
+    return Recipe.model_construct(**parts, step_resources=StepResources())
 
 
 def stamp(path: Path, **settings: Any) -> Summary:

@@ -8,6 +8,8 @@ from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
 
 _ROLES = {"human": "user", "gpt": "assistant", "model": "assistant", "function": "tool", "": "unknown"}
+_SHAREGPT = {"from": "role", "value": "content"}
+"""The other wide-spread form of messages, from which the role names human and gpt come."""
 _THINK = re.compile("<think>(.*?)</think>", re.IGNORECASE | re.DOTALL)
 
 
@@ -48,6 +50,9 @@ def copy_absent(sample: Sample, **names: str) -> None:
 
 def _message(raw: Message) -> Message:
     message = dict(raw)
+    for old, name in _SHAREGPT.items():
+        if old in message and name not in message:
+            message[name] = message.pop(old)
     role = str(message.get("role") or "").casefold()
     message["role"] = _ROLES.get(role, role)
     content = message.get("content")

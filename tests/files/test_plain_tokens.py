@@ -1,0 +1,114 @@
+"""`zgcm index`, `pack` and `inspect` on plain files."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from token_workspace import sum_conversation
+
+from zgcm.errors import ZgcmError
+from zgcm.files import index as plain
+from zgcm.records import read_records, write_records
+from zgcm.tokens.indexed import open_indexed
+from zgcm.tokens.tokenizer import load_tokenizer
+
+
+def decoded(prefix, directory):
+    tokenizer, indexed = load_tokenizer(directory), open_indexed(prefix)
+    return [tokenizer.decode(indexed.document(row)[:-1]) for row in range(len(indexed))]
+
+
+def test_files_become_one_index_in_their_order(call, two_files, tokenizer, tmp_path):
+    prefix = tmp_path / "out" / "both"
+    done = call("index", *two_files, "--tokenizer", tokenizer, "--output", prefix, "--json")
+    report = json.loads(done.stdout)
+    assert (report["documents"], [file["documents"] for file in report["files"]]) == (50, [30, 20])
+    wanted = [row["text"] for path in two_files for row in read_records(path)]
+    assert decoded(prefix, tokenizer) == wanted
+    assert {path.name for path in prefix.parent.iterdir()} == {"both.bin", "both.idx", "both.index.json"}
+    whole = tmp_path / "whole.jsonl"
+    write_records(whole, [{"text": text} for text in wanted])
+    alone = call("index", whole, "--tokenizer", tokenizer, "-o", tmp_path / "one")
+    assert "tokenizers agrees on 32 documents" in alone.stdout
+    for ending in ("bin", "idx"):
+        assert (tmp_path / f"one.{ending}").read_bytes() == prefix.with_name(f"both.{ending}").read_bytes()
+    again = call("index", *two_files, "--tokenizer", tokenizer, "-o", prefix, "--json")
+    assert json.loads(again.stdout)["skipped"]
+
+
+def test_joined_blocks_change_no_byte(call, two_files, tokenizer, tmp_path, monkeypatch):
+    call("index", *two_files, "--tokenizer", tokenizer, "--output", tmp_path / "a")
+    monkeypatch.setattr(plain, "BLOCK_TOKENS", 50)
+    call("index", *two_files, "--tokenizer", tokenizer, "--output", tmp_path / "b")
+    for ending in ("bin", "idx"):
+        assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
+
+
+def test_an_interrupted_index_goes_on_with_the_file_it_was_at(call, two_files, tokenizer, tmp_path):
+    good = two_files[1].read_bytes()
+    two_files[1].write_bytes(good[:-5])
+    command = ("index", *two_files, "--tokenizer", tokenizer, "--output", tmp_path / "both")
+    with pytest.raises(ZgcmError, match=r"ends in the middle.*1 of 2 files failed"):
+        call(*command)
+    assert not (tmp_path / "both.idx").exists()
+    two_files[1].write_bytes(good)
+    assert "one.jsonl: done before; 30 documents" in call(*command).stderr
+    assert len(open_indexed(tmp_path / "both")) == 50
+
+
+def test_a_published_tokenizer_needs_no_manifest_of_ours(call, two_files, tokenizer, tmp_path):
+    published = tmp_path / "published"
+    published.mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tokenizer / name, published / name)
+    for directory, name in ((tokenizer, "ours"), (published, "theirs")):
+        call("index", two_files[0], "--tokenizer", directory, "--output", tmp_path / name)
+    assert (tmp_path / "ours.bin").read_bytes() == (tmp_path / "theirs.bin").read_bytes()
+    with pytest.raises(ZgcmError, match="Not a tokenizer directory"):
+        call("index", two_files[0], "--tokenizer", tmp_path, "--output", tmp_path / "x")
+
+
+def test_other_fields_and_records_without_text(call, tokenizer, tmp_path):
+    path = tmp_path / "x.jsonl"
+    write_records(path, [{"title": "A title", "body": "a body"}, {"title": "", "body": "alone"}])
+    fields = ("--text-field", "title", "--text-field", "body")
+    call("index", path, "--tokenizer", tokenizer, "--output", tmp_path / "x", *fields)
+    assert decoded(tmp_path / "x", tokenizer) == ["A title\na body", "alone"]
+    with pytest.raises(ZgcmError, match=r"no text.*x\.jsonl:1.*body, title.*--text-field"):
+        call("index", path, "--tokenizer", tokenizer, "--output", tmp_path / "y")
+
+
+def test_conversations_of_files_are_packed(call, tokenizer, tmp_path):
+    path, out = tmp_path / "talk.jsonl", tmp_path / "packed"
+    write_records(path, [sum_conversation(a, b)["data"] for a in range(10, 16) for b in range(10, 16)])
+    command = ("pack", path, "--seq-length", 128, "--tokenizer", tokenizer, "--output", out)
+    dataset = json.loads(call(*command, "--json").stdout)
+    assert (dataset["conversations"], dataset["sequence_length"], dataset["too_long"]) == (36, 128, 0)
+    parts = (open_indexed(out / f"00000_{part}") for part in ("tokens", "targets", "cu_seqlens"))
+    tokens, targets, boundaries = parts
+    assert len(tokens) == dataset["train_records"]
+    assert int(tokens.lengths.max()) <= 128
+    assert sum(len(boundaries.document(row)) - 1 for row in range(len(boundaries))) == 36
+    learned = np.asarray(targets.tokens) != -100
+    assert int(learned.sum()) == dataset["learned_tokens"] > 0
+    assert not (out / "index").exists()
+    report = json.loads(call("inspect", out / "00000_tokens", "--tokenizer", tokenizer, "--json").stdout)
+    assert report["problems"] == []
+    assert report["first"][0]["text"].startswith("<|user|>What is")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["index", "in/one.jsonl"], "nothing says where.*zgcm index SOURCE SHARD"),
+        (["index", "in/one.jsonl", "-o", "x"], "need --tokenizer"),
+        (["pack", "in/one.jsonl", "--tokenizer", "t", "-o", "x"], "need --seq-length"),
+        (["pack", "sft"], r"takes MIX SHARD.*--seq-length N --tokenizer DIR --output DIR"),
+        (["inspect", "nothing"], "no such index.*without .bin"),
+    ],
+)
+def test_errors_of_the_token_verbs_teach(call, two_files, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ZgcmError, match=message):
+        call(*arguments)

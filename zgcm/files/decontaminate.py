@@ -1,0 +1,87 @@
+"""`zgcm decontaminate FILE... --against EVAL --output DIR`: the files without texts of evaluations."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from zgcm.config.corpus import Decontamination
+from zgcm.corpus.decontaminate import contamination
+from zgcm.corpus.evaluations import read_evaluations
+from zgcm.fanout import Fanout, run_all
+from zgcm.files.dedup import text_of
+from zgcm.files.index import as_documents
+from zgcm.files.plain import Summary, expand, finished, output_names, stamp
+from zgcm.identity import evaluation_set
+from zgcm.io import write_json
+from zgcm.records import open_records, read_records
+from zgcm.versions import VERSIONS
+
+
+@dataclass(frozen=True)
+class DecontaminateJob:
+    """A file, what it is called, and what its texts must not share a run of words with."""
+
+    path: Path
+    name: str
+    output: Path
+    text_fields: tuple[str, ...]
+    section: Decontamination
+
+
+def decontaminate_files(
+    inputs: list[str],
+    output: Path,
+    section: Decontamination,
+    text_fields: list[str],
+    fanout: Fanout,
+    say: Callable[[str], None],
+) -> Summary:
+    """Write each file's other records to DIR/NAME.jsonl.zst and those that were removed, each with the run of
+    words and where it comes from, to DIR/NAME.removed.jsonl; returns the counts."""
+    paths = expand(inputs)
+    jobs = [
+        DecontaminateJob(path, name, output, tuple(text_fields), section)
+        for path, name in zip(paths, output_names(paths), strict=True)
+    ]
+    files = run_all(decontaminate_file, jobs, fanout, lambda job, summary: say(_line(str(job.path), summary)))
+    evaluations = sum((Counter(summary["evaluations"]) for summary in files), Counter[str]())
+    total = {key: sum(summary[key] for summary in files) for key in ("in", "removed")}
+    return {**total, "evaluations": dict(evaluations.most_common()), "files": files}
+
+
+def decontaminate_file(job: DecontaminateJob) -> Summary:
+    """Decontaminate one file, unless an earlier run did with the same content and evaluation files."""
+    clean, removed = (job.output / f"{job.name}.{ending}" for ending in ("jsonl.zst", "removed.jsonl"))
+    summary_path = job.output / f"{job.name}.decontamination.json"
+    stamped = stamp(job.path, evaluations=evaluation_set(job.section), text_fields=list(job.text_fields),
+                    version=VERSIONS["decontaminate"])  # fmt: skip
+    if (known := finished(summary_path, stamped, [clean, removed])) is not None:
+        return {**known, "skipped": True}
+    summary_path.unlink(missing_ok=True)
+    index = read_evaluations(job.section)
+    evaluations: Counter[str] = Counter()
+    count = 0
+    with open_records(clean) as keep, open_records(removed) as remove:
+        documents = as_documents(job.path, job.text_fields)
+        for count, (record, document) in enumerate(zip(read_records(job.path), documents, strict=True), 1):
+            found = contamination(text_of(document), index)
+            if found is None:
+                keep(record)
+                continue
+            evaluations[found["evaluation"]] += 1
+            remove({"row": count - 1, **found, "record": record})
+    summary = {"in": count, "removed": evaluations.total(), "evaluations": dict(evaluations), **stamped}
+    write_json(summary_path, summary)
+    return summary
+
+
+def total_line(summary: Summary, output: Path) -> str:
+    return _line(str(output), summary)
+
+
+def _line(name: str, summary: Summary) -> str:
+    why = ", ".join(f"{file} {count:,}" for file, count in summary["evaluations"].items())
+    return f"{name}: {summary['in']:,} records in, {summary['removed']:,} removed" + (
+        f" ({why})" if why else ""
+    )

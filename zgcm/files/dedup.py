@@ -1,0 +1,150 @@
+"""`zgcm dedup FILE... --output DIR`: the files without their repetitions, each record as it was.
+
+The files take part as the sources of one mix, in the order given: of equal texts the one in the first file
+survives, then the one with the higher quality, the longer text, the smaller id.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from zgcm.config.corpus import Mix, NearDuplicates
+from zgcm.corpus.dedup import deduplicate
+from zgcm.corpus.fingerprint import write_fingerprints
+from zgcm.corpus.messages import messages_of, messages_text
+from zgcm.corpus.minhash import write_minhash
+from zgcm.fanout import Fanout, run_all
+from zgcm.files.clean import file_source
+from zgcm.files.index import as_documents
+from zgcm.files.plain import Summary, expand, finished, output_names, small_recipe, stamp
+from zgcm.io import write_json
+from zgcm.layout import Layout
+from zgcm.records import Record, read_records, training_text, write_records
+from zgcm.versions import VERSIONS
+
+MIX, SHARD = "files", "00000"
+KEYS = {"stage": "pretrain", "category": "general_text", "include": ["keep", "review"]}
+
+
+@dataclass(frozen=True)
+class ComparedLayout(Layout):
+    """DIR/duplicates.parquet; what is compared lies in DIR/compared until all is done."""
+
+    def cleaned(self, source: str, shard: str) -> Path:
+        return self.root / "compared" / f"{source}.jsonl.zst"
+
+    def fingerprints(self, source: str, shard: str) -> Path:
+        return self.root / "compared" / f"{source}.fingerprints"
+
+    def minhash(self, source: str, shard: str, scheme: str) -> Path:
+        return self.root / "compared" / f"{source}.{scheme}.minhash"
+
+    def mix(self, mix: str) -> Path:
+        return self.root
+
+
+@dataclass(frozen=True)
+class CompareJob:
+    """A file, what it is called, and how its records are compared."""
+
+    path: Path
+    name: str
+    output: Path
+    text_fields: tuple[str, ...]
+    near: NearDuplicates | None
+
+
+def dedup_files(
+    inputs: list[str],
+    output: Path,
+    near: NearDuplicates | None,
+    text_fields: list[str],
+    fanout: Fanout,
+    say: Callable[[str], None],
+) -> Summary:
+    """Write each file's surviving records to DIR/NAME.jsonl.zst, what was removed and why to
+    DIR/duplicates.parquet, and DIR/dedup.json, which is returned. Raises ZgcmError when a file fails."""
+    paths = expand(inputs)
+    names = output_names(paths)
+    jobs = [
+        CompareJob(path, name, output, tuple(text_fields), near)
+        for path, name in zip(paths, names, strict=True)
+    ]
+    run_all(compare_file, jobs, fanout, lambda job, counts: say(f"{job.path}: {counts['records']:,} records"))
+    sources = {name: file_source(path, KEYS) for path, name in zip(paths, names, strict=True)}
+    mix = Mix(sources=dict.fromkeys(names, 1.0), near_duplicates=near, threads=fanout.jobs)
+    layout = ComparedLayout(output)
+    reasons = deduplicate(small_recipe(sources, {MIX: mix}), layout, MIX)
+    removed: dict[str, set[int]] = {name: set() for name in names}
+    for batch in pq.ParquetFile(layout.duplicates(MIX)).iter_batches(columns=["source", "row"]):
+        for source, row in zip(batch["source"].to_pylist(), batch["row"].to_pylist(), strict=True):
+            removed[source].add(row)
+    left = {
+        name: write_records(output / f"{name}.jsonl.zst", _without(path, removed[name]))
+        for path, name in zip(paths, names, strict=True)
+    }
+    files = [
+        {"file": str(path), "in": left[name] + len(removed[name]), "removed": len(removed[name])}
+        for path, name in zip(paths, names, strict=True)
+    ]
+    totals = Counter({key: sum(file[key] for file in files) for key in ("in", "removed")})  # type: ignore[misc]
+    summary = {**totals, "left": sum(left.values()), "reasons": reasons, "files": files}
+    write_json(output / "dedup.json", summary)
+    shutil.rmtree(output / "compared")
+    return summary
+
+
+def compare_file(job: CompareJob) -> Summary:
+    """Fingerprint a file's texts (and hash their shingles), unless an earlier run did."""
+    layout = ComparedLayout(job.output)
+    copy, prints = layout.cleaned(job.name, SHARD), layout.fingerprints(job.name, SHARD)
+    outputs = [copy, prints]
+    if job.near is not None:
+        outputs.append(layout.minhash(job.name, SHARD, job.near.scheme))
+    summary = copy.with_name(f"{job.name}.json")
+    versions = [VERSIONS[step] for step in ("fingerprint", "minhash")]
+    stamped = stamp(job.path, name=job.name, text_fields=list(job.text_fields), versions=versions)
+    if (known := finished(summary, stamped, outputs)) is not None:
+        return known
+    summary.unlink(missing_ok=True)
+    count = write_records(copy, _compared(job))
+    write_fingerprints(copy, prints)
+    if job.near is not None:
+        write_minhash(copy, outputs[-1], job.near)
+    done = {"records": count, **stamped}
+    write_json(summary, done)
+    return done
+
+
+def _compared(job: CompareJob) -> Iterator[Record]:
+    """What of each record is compared: its text, in the form of a cleaned shard."""
+    for row, record in enumerate(as_documents(job.path, job.text_fields)):
+        yield {
+            "data": {"text": text_of(record)},
+            "text_fields": ["text"],
+            "source_id": str(record.get("source_id") or record["data"].get("id") or f"{job.name}:{row}"),
+            "decision": record.get("decision", "keep"),
+            "metrics": record.get("metrics") or {},
+        }
+
+
+def text_of(record: dict[str, Any]) -> str:
+    """Text that is compared: the text fields; of a conversation everything that is said."""
+    text = training_text(record["data"], record["text_fields"])
+    return text or messages_text(messages_of(record["data"]))
+
+
+def _without(path: Path, rows: set[int]) -> Iterator[Record]:
+    return (record for row, record in enumerate(read_records(path)) if row not in rows)
+
+
+def dedup_line(summary: Summary, output: Path) -> str:
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in summary["reasons"].items())
+    why = f" ({reasons})" if reasons else ""
+    counts = f"{summary['in']:,} records in, {summary['left']:,} left, {summary['removed']:,} removed"
+    return f"{output}: {counts}{why}"
