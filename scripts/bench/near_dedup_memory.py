@@ -36,6 +36,8 @@ mixes:
 step_resources: {mix: {mem_mb: MEM}}
 """
 SHARD = "00000"
+GROUP = 1 << 16
+"""Rows of a parquet group, as the verbs write them: a reader's memory grows with it."""
 
 
 def make_inputs(layout: Layout, count: int) -> None:
@@ -60,10 +62,11 @@ def make_inputs(layout: Layout, count: int) -> None:
         pa.array(["keep"] * count),
         pa.nulls(count, pa.uint64()),
     ]
-    pq.write_table(pa.table(columns, schema=SCHEMA), layout.fingerprints("bench", SHARD))
+    pq.write_table(pa.table(columns, schema=SCHEMA), layout.fingerprints("bench", SHARD), GROUP)
     pq.write_table(
         pa.table([pa.array(bands[:, band]) for band in range(BANDS)], band_names(BANDS)),
         layout.minhash("bench", SHARD, "14x8x5"),
+        GROUP,
         compression="none",
         use_dictionary=False,
     )

@@ -35,16 +35,18 @@ larger one, two documents that both resemble none of the first 32 are not."""
 ROWS = 1 << 16
 """Pairs or documents held at a time."""
 
+# Values that occur once are dropped first: only the few documents that share one are joined and sorted.
 _BUCKETS = """
 INSERT INTO pairs
-WITH buckets AS (
-    SELECT doc, pinned, {band} AS value, row_number() OVER same AS place
+WITH shared AS (
+    SELECT {band} AS value FROM read_parquet($paths) WHERE {band} IS NOT NULL
+    GROUP BY value HAVING count(*) > 1
+), buckets AS (
+    SELECT doc, pinned, value, row_number() OVER (PARTITION BY value ORDER BY doc) AS place
     FROM read_parquet($paths, filename = 'path', file_row_number = true) hashes
+    JOIN shared ON shared.value = {band}
     JOIN hashed USING (path)
     JOIN documents ON documents.file = hashed.file AND documents."row" = hashes.file_row_number
-    WHERE {band} IS NOT NULL
-    WINDOW same AS (PARTITION BY {band} ORDER BY doc)
-    QUALIFY count(*) OVER (PARTITION BY {band}) > 1
 )
 SELECT first.doc, second.doc
 FROM buckets first JOIN buckets second ON first.value = second.value AND first.place < second.place
