@@ -125,7 +125,7 @@ def _job_outcome(job: Any) -> Outcome[Any]:
         return Outcome(
             error={
                 "what": "A job ended without a result", "where": str(job.paths.stderr),
-                "found": str(error).strip().splitlines()[-1],
+                "found": str(error).strip().splitlines()[0],
                 "hint": "read that log; the same command again does what is left",
             }
         )  # fmt: skip

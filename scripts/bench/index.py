@@ -6,7 +6,7 @@
 own, made in DIR/peers, or in the interpreter that --peer-python names. The tool without gigatoken needs
 minutes at 1 GB: --slow-up-to leaves it out above that many megabytes.
 
-The text is pieces of the standard library, 50 to 1,500 words, one word in twenty made up; the tokenizer
+The text is pieces of the standard library, 20 to 400 words, one word in twenty made up; the tokenizer
 (16,384 tokens) is trained on its beginning. Ours, `preprocess_data_fast.py` and `preprocess_data.py
 --workers 2` alternate; both cores are free for each. One JSON line a size: medians of wall and CPU seconds
 (`*_cpu`, with children), `rss` is the peak in GB, ratios are the peer's time by ours, and `identical` says
@@ -142,7 +142,7 @@ def write_text(path: Path, size: int) -> None:
     written = number = 0
     with path.open("wb") as out:
         while written < size:
-            count = rng.randint(50, 1500)
+            count = rng.randint(20, 400)
             start = rng.randrange(len(words) - count)
             text = words[start : start + count]
             for _ in range(count // 20):

@@ -15,6 +15,7 @@ def shout(sample, settings):
     sample.data["text"] = sample.string("text").upper() + settings["notes_mark"]
 
 steps = [shout]
+odd = [str]
 PROFILE = Profile(steps, stages=["pretrain"], categories=["general_text"], settings={"notes_mark": "!"})
 """
 
@@ -63,7 +64,8 @@ def test_files_and_modules(checkout, name):
         ("./other.py", "pretrain", "web", r"No such profile file.*other\.py"),
         ("other.notes:steps", "pretrain", "web", r"No such module.*other/notes\.py below"),
         ("./mine.py:nothing", "pretrain", "web", r"mine\.py:nothing.*write \./mine\.py:PROFILE"),
-        ("./mine.py:shout", "pretrain", "web", r"found: a function.*expected: a Profile, or a list"),
+        ("./mine.py:shout", "pretrain", "web", r"found: a function.*expected: a Profile of functions"),
+        ("./mine.py:odd", "pretrain", "web", r"found: a Profile. expected: a Profile of functions"),
         ("./broken.py", "pretrain", "web", r"cannot be loaded.*broken\.py:2.*ZeroDivisionError"),
         ("./wrong.py", "pretrain", "web", r"cannot be loaded.*wrong\.py:1.*SyntaxError"),
     ],
@@ -131,3 +133,16 @@ def test_plain_files_are_cleaned_anew_when_their_profile_changes(checkout):
     assert not clean_file(job).get("skipped")
     with pytest.raises(ZgcmError, match="is for category general_text; found category: web"):
         file_source(job.path, {**keys, "category": "web"})
+
+
+def test_a_step_that_fails_names_its_line_and_the_record(checkout):
+    (checkout / "mine.py").write_text(MINE.replace('sample.string("text")', 'sample.data["texts"]'))
+    (checkout / "raw.jsonl").write_text(
+        '{"id": "r7", "text": "A sentence that is long enough to be kept."}\n'
+    )
+    keys = {"stage": "pretrain", "category": "general_text", "profile": "./mine.py"}
+    with pytest.raises(
+        ZgcmError, match=r"step shout fails.*mine\.py:5\. found: record r7: KeyError: 'texts'"
+    ):
+        clean_file(CleanJob(checkout / "raw.jsonl", "raw", checkout / "out", keys))
+    assert not any((checkout / "out").glob("raw*"))

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow
@@ -13,7 +11,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from support import recipe_with
+from typer.testing import CliRunner
 
+from zgcm.cli import verbs  # noqa: F401 - registers the verb
+from zgcm.cli.app import app
 from zgcm.corpus import survey as survey_module
 from zgcm.corpus.clean import clean_shard
 from zgcm.corpus.draft import draft_source, draft_yaml, source_name
@@ -215,13 +216,15 @@ def test_the_verb(tmp_path):
     path = written(tmp_path, [{"id": str(n), "text": LONG} for n in range(3)])
 
     def run(*more):
-        command = [sys.executable, "-m", "zgcm.cli", "profile", *more]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        result = CliRunner().invoke(app, ["profile", str(path), *more], catch_exceptions=False)
+        assert result.exit_code == 0
+        return result.output
 
-    table = run(str(path), "--limit", "2")
-    assert table.stdout.startswith("field ")
-    assert "the first 2 records" in table.stdout
-    both = json.loads(run(str(path), "--draft", "--json").stdout)
+    table = run("--limit", "2")
+    assert table.startswith("field ")
+    assert "the first 2 records" in table
+    both = json.loads(run("--draft", "--json"))
     assert (both["records"], both["draft"]["category"]) == (3, "general_text")
-    assert yaml.safe_load(run(str(path), "--draft").stdout)["sources"]["raw"]["kind"] == "files"
-    assert run("none.jsonl").stderr.startswith("zgcm: A file of records is missing")
+    assert yaml.safe_load(run("--draft"))["sources"]["raw"]["kind"] == "files"
+    with pytest.raises(ZgcmError, match="One dataset at a time"):
+        run("b", "c")

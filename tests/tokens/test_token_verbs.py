@@ -50,3 +50,20 @@ def test_the_chain_by_hand(call):
 def test_unknown_names(call, arguments, message):
     with pytest.raises(ZgcmError, match=message):
         call(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "message"),
+    [
+        (["gather", "text_mix", "00000"], "tokenizer/manifest.json", "zgcm tokenizer"),
+        (["mix", "text_mix"], "tokenizer/manifest.json", "zgcm tokenizer"),
+        (["pack", "sft", "00000"], "tokenizer/manifest.json", "zgcm tokenizer"),
+        (["tokenizer"], "corpus/prose/00001.jsonl.zst", "zgcm clean prose 00001"),
+        (["index", "prose", "00001"], "corpus/prose/00001.jsonl.zst", "zgcm clean prose 00001"),
+    ],
+)
+def test_what_is_missing_is_named_with_the_verb_that_makes_it(call, workspace, arguments, missing, message):
+    call("dedup", "text_mix")
+    (workspace[1].root / missing).unlink()
+    with pytest.raises(ZgcmError, match=message):
+        call(*arguments)

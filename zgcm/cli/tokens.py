@@ -173,14 +173,55 @@ def decontaminate(
 
 
 @recipe_verb("mix")
-def mix_(opened: Opened, mix: MixArgument) -> None:
-    """Choose a mix's documents by quota and put them in order; fails early when a source lacks tokens."""
-    from zgcm.corpus.mix import plan_mix
+def mix_(
+    opened: Opened,
+    what: Annotated[list[str], typer.Argument(metavar="MIX | FILE=WEIGHT...", help="See above.")],
+    output: files.OutputOption = None,
+    tokenizer: files.TokenizerOption = None,
+    tokens: Annotated[int | None, typer.Option(min=1, help="Files: quota; absent: everything once.")] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Files: shuffled, curriculum or listed. [shuffled]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Files: of sampling and shuffling. [0]")] = None,
+    shards: Annotated[int | None, typer.Option(min=1, help="Files: number of output shards. [1]")] = None,
+    text_field: files.TextFieldOption = None,
+    jobs: files.JobsOption = 1,
+    fanout: files.FanoutOption = None,
+    slurm: files.SlurmOption = None,
+) -> None:
+    """Choose documents by quota and put them in order; fails early when a source lacks tokens.
 
-    refuse_unknown("mix", mix, list(opened.recipe.mixes))
-    plan = plan_mix(opened.recipe, opened.layout, mix)
+    zgcm mix MIX: writes the selections of a mix of the recipe, which `gather` or `pack` then copies.
+
+    zgcm mix FILE=WEIGHT... --tokens N --tokenizer DIR --output DIR: files of yours, raw or cleaned, without
+    repeated texts, sampled by weight into DIR/SHARD_text_document.bin and .idx, with DIR/plan.json. DIR of
+    the tokenizer is one that `zgcm tokenizer` made.
+    """
+    settings = {
+        name: value
+        for name, value in (("tokens", tokens), ("order", order), ("seed", seed), ("shards", shards))
+        if value is not None
+    }
+    form = "FILE=WEIGHT... --tokens N --tokenizer DIR --output DIR"
+    if output is None:
+        files.refuse_file_options(
+            "mix", "MIX", tokenizer=tokenizer, **settings, text_field=text_field, fanout=fanout, slurm=slurm
+        )
+        (name,) = files.names_or_teach("mix", what, "MIX", form)
+        from zgcm.corpus.mix import plan_mix
+
+        refuse_unknown("mix", name, list(opened.recipe.mixes))
+        plan = plan_mix(opened.recipe, opened.layout, name)
+    else:
+        from zgcm.files.mix import mix_files
+
+        directory = files.require("--tokenizer", tokenizer, f"zgcm mix {form}")
+        spread = files.fanout(jobs, fanout, slurm, output)
+        fields = text_field or ["text"]
+        plan = mix_files(what, output, directory, settings, fields, spread, files.progress)
+        name = str(output)
     parts = ", ".join(f"{source} {facts['tokens']:,}" for source, facts in plan["sources"].items())
-    opened.say(plan, f"mix {mix}: {plan['documents']:,} documents, {plan['tokens']:,} tokens ({parts})")
+    opened.say(plan, f"mix {name}: {plan['documents']:,} documents, {plan['tokens']:,} tokens ({parts})")
 
 
 @recipe_verb()

@@ -15,6 +15,7 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,15 +56,15 @@ def find_profile(name: str) -> Profile:
     path, attribute = profile_file(name)
     module = _load(name, path, path.stat().st_mtime_ns)
     value = getattr(module, attribute, None)
-    if isinstance(value, Profile):
+    if isinstance(value, list | tuple) and value:
+        value = Profile(value)
+    if isinstance(value, Profile) and all(map(inspect.isfunction, value.steps)):
         return value
-    if isinstance(value, list | tuple) and value and all(map(callable, value)):
-        return Profile(value)
     near = [key for key, item in vars(module).items() if isinstance(item, Profile)]
     raise ZgcmError(
         "This name is no profile", where=f"{path}:{attribute}",
         found="nothing" if value is None else f"a {type(value).__name__}",
-        expected="a Profile, or a list of functions step(sample, settings)",
+        expected="a Profile of functions step(sample, settings), or a list of such functions",
         hint=f"write {name.partition(':')[0]}:{near[0]}" if near else f"end the file with {DEFAULT_NAME} = …",
     )  # fmt: skip
 
@@ -161,18 +162,18 @@ def _load(name: str, path: Path, _mtime_ns: int) -> ModuleType:
 
 def _unloadable(error: Exception, path: Path) -> ZgcmError:
     return ZgcmError(
-        "A profile cannot be loaded", where=_line_of(error, path), found=f"{type(error).__name__}: {error}",
+        "A profile cannot be loaded", where=line_of(error, path), found=f"{type(error).__name__}: {error}",
         hint="run the file with Python and mend it",
     )  # fmt: skip
 
 
-def _line_of(error: BaseException, path: Path) -> str:
+def line_of(error: BaseException, path: Path | str) -> str:
     """`file:line` where a profile's own file raised, the file alone when the error arose elsewhere."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}"
     trace, line = error.__traceback__, 0
     while trace is not None:
-        if Path(trace.tb_frame.f_code.co_filename) == path:
+        if trace.tb_frame.f_code.co_filename == str(path):
             line = trace.tb_lineno
         trace = trace.tb_next
     return f"{path}:{line}" if line else str(path)

@@ -1,12 +1,13 @@
 """A cheap guess at a text's language: its script, and for Latin script its commonest little words.
 
-For a first look at a dataset, not for filtering: no model, about 20 microseconds a text. `code` is text with
-the marks of programs, `und` is what nothing tells.
+For a first look at a dataset, not for filtering: no model, no more than the first thousand characters. `code`
+is text with the marks of programs, `und` is what nothing tells.
 """
 
 import re
+from collections import Counter
 
-LOOKED_AT = 2000
+LOOKED_AT = 1000
 """Characters of the beginning that are looked at."""
 _SCRIPTS = {
     "ja": "[\u3040-\u30ff]",
@@ -23,7 +24,7 @@ _SCRIPTS = {
 _OF_SCRIPT = {name: re.compile(pattern) for name, pattern in _SCRIPTS.items()}
 _UKRAINIAN = re.compile("[\u0404\u0406\u0407\u0454\u0456\u0457\u0490\u0491]")
 _WORD = re.compile(r"[a-z\u00e0-\u024f']+")
-_CODE = re.compile(r"[{};=<>()\[\]]")
+CODE_MARKS = "{};=<>()[]"
 CODE_SHARE = 0.06
 """Part of the characters that are brackets, semicolons and the like, from which a text is a program."""
 KANA_SHARE = 0.1
@@ -43,17 +44,23 @@ LITTLE_WORDS = {
     "vi": "và của là có được trong không cho một các người này với những đã khi từ để đến như",
     "id": "yang dan di dengan untuk dari ini itu tidak dalam pada adalah akan ke juga oleh atau ada",
 }
-_LITTLE = {name: frozenset(words.split()) for name, words in LITTLE_WORDS.items()}
+_LITTLE: dict[str, list[str]] = {}
+"""Little word -> languages."""
+for _language, _words in LITTLE_WORDS.items():
+    for _word in _words.split():
+        _LITTLE.setdefault(_word, []).append(_language)
 
 
 def language_of(text: str) -> str:
     """ISO 639-1 code, `code`, or `und`."""
     text = text[:LOOKED_AT]
+    if sum(map(text.count, CODE_MARKS)) >= CODE_SHARE * len(text) and any(map(str.isalpha, text)):
+        return "code"
+    if text.isascii():
+        return _by_little_words(text)
     counts = {name: len(pattern.findall(text)) for name, pattern in _OF_SCRIPT.items()}
     if not any(counts.values()):
         return "und"
-    if len(_CODE.findall(text)) >= CODE_SHARE * len(text):
-        return "code"
     if counts["ja"] and counts["ja"] >= KANA_SHARE * (counts["ja"] + counts["zh"]):
         counts["ja"] += counts.pop("zh")
     script = max(counts, key=lambda name: counts[name])
@@ -66,6 +73,6 @@ def _by_little_words(text: str) -> str:
     words = _WORD.findall(text.lower())
     if not words:
         return "und"
-    hits = {name: sum(word in little for word in words) for name, little in _LITTLE.items()}
-    best = max(hits, key=lambda name: hits[name])
+    hits = Counter(language for word in words if word in _LITTLE for language in _LITTLE[word])
+    best = max(LITTLE_WORDS, key=lambda name: hits[name])
     return best if hits[best] >= WORDS_NEEDED * len(words) else "und"

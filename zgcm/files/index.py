@@ -37,6 +37,8 @@ class IndexJob:
     tokenizer: Path
     text_fields: tuple[str, ...]
     output: IndexFiles
+    measured: bool = False
+    """Whether lexical complexity is, for a curriculum."""
 
 
 def index_files(
@@ -84,7 +86,7 @@ def index_file(job: IndexJob) -> Summary:
     encoder = load_encoder(job.tokenizer, any_facts(job.tokenizer))
     records = as_documents(job.path, job.text_fields)
     return write_index(
-        records, job.path, encoder, job.output, measured=False, watch=_watch(job.path), **stamped
+        records, job.path, encoder, job.output, measured=job.measured, watch=_watch(job.path), **stamped
     )
 
 
@@ -93,8 +95,11 @@ def as_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record]:
 
     Raises ZgcmError for a record that has neither a text field nor messages.
     """
+    first = text_fields[0]
     for number, record in read_numbered(path):
-        if isinstance(record.get("data"), dict) and isinstance(record.get("text_fields"), list):
+        if isinstance(record.get(first), str) and "data" not in record:  # nearly always; half a second a GB
+            yield {"data": record, "text_fields": text_fields}
+        elif isinstance(record.get("data"), dict) and isinstance(record.get("text_fields"), list):
             yield record
         elif "messages" in record or any(isinstance(record.get(name), str) for name in text_fields):
             yield {"data": record, "text_fields": text_fields}

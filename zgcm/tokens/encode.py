@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from zgcm.tokens.chat import Piece
+from zgcm.tokens.indexed import token_dtype
 from zgcm.tokens.tokenizer import tokenizer_facts
 
 
@@ -59,7 +60,8 @@ def without_added_tokens(directory: Path) -> dict[str, Any]:
 def encode(encoder: Encoder, documents: Sequence[Sequence[Piece]]) -> Encoded:
     """Encode documents given as pieces: text (str) is tokenized on its own, an int stands for itself.
 
-    Tokens are uint32. Raises UnicodeEncodeError for text that is not valid Unicode.
+    Tokens are uint32, or the index's data type, which every id of the tokenizer fits. Raises
+    UnicodeEncodeError for text that is not valid Unicode.
     """
     if all(
         len(pieces) == 2 and isinstance(pieces[0], str) and isinstance(pieces[1], int) for pieces in documents
@@ -86,7 +88,7 @@ def _encode_ended(encoder: Encoder, documents: Sequence[Sequence[Any]]) -> Encod
     """The same for plain documents, each a text and its end token: copied document by document, which spares
     four masks over all tokens."""
     text_tokens, text_lengths = _encode_texts(encoder, [text for text, _ in documents])
-    tokens = np.empty(len(text_tokens) + len(documents), np.uint32)
+    tokens = np.empty(len(text_tokens) + len(documents), token_dtype(encoder.vocab_size))
     position = 0
     for row, length in enumerate(text_lengths.tolist()):
         end = position + length

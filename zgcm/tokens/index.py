@@ -29,7 +29,7 @@ from zgcm.tokens.text import record_messages, record_text
 if TYPE_CHECKING:
     from zgcm.config.recipe import Recipe
 
-CHUNK_CHARACTERS = 8_000_000
+CHUNK_CHARACTERS = 4_000_000
 """Text encoded at a time; enough to keep 64 threads of gigatoken busy for some 10 ms."""
 UNORDERED_CATEGORIES = ("code", "math")
 """Lexical complexity says nothing about their difficulty (fact sheet 2.3)."""
@@ -131,7 +131,7 @@ def _chunks(records: Iterable[Record], origin: Path, encoder: Encoder, measured:
         chunk.documents.append(document)
         plain = measured and document.learned is None
         chunk.complexities.append(lexical_complexity(record_text(record)) if plain else math.nan)
-        chunk.characters += sum(len(piece) for piece in document.pieces if isinstance(piece, str))
+        chunk.characters += sum([len(piece) for piece in document.pieces if isinstance(piece, str)])
         if chunk.characters >= CHUNK_CHARACTERS:
             yield chunk
             chunk = _Chunk(first_row=row + 1)
