@@ -3,10 +3,11 @@
     .venv/bin/python scripts/bench/clean.py --megabytes 40
 
 The floor reads each line, `orjson.loads`, SHA-256 of its text, `orjson.dumps`, writes; plain JSON Lines in
-and out. Ours is the verb `zgcm clean` on the same shard: category general_text, every common step, the exact
-fingerprint (`text_sha256`), the scan for credentials and personal data, digests of records and files, and
-zstd out. `ratio` is ours over the floor (limit: 12). What a process pays once (imports, compiled patterns)
-is `setup_cpu_seconds`.
+and out. Ours is what `zgcm clean` does on the same shard, plain in and out too: category general_text, every
+common step, the exact fingerprint (`text_sha256`), the scan for credentials and personal data, digests of
+records and files. `ratio` is ours over the floor (limit: 12); `ratio_zstd` the same with compressed output,
+as the workflow writes it, over the same floor. What a process pays once (imports, compiled patterns) is
+`setup_cpu_seconds`.
 
 The shard is made on the spot: documentation of Python's library, one in five documents Chinese, one in fifty
 with a mail address or a phone number. `--shard FILE` measures yours (JSON Lines with `id` and `text`).
@@ -43,6 +44,11 @@ COMMON = "的一是在不了有和人这中大为上个国我以要他时来用�
 PLANTED = ("Write to li.lei@mail.org for more.", "请拨打 13812345678 联系我们。")
 
 
+class PlainLayout(Layout):
+    def cleaned(self, source: str, shard: str) -> Path:
+        return self.root / "corpus" / source / f"{shard}.jsonl"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -57,19 +63,26 @@ def main() -> None:
 
 
 def measure(shard: Path, directory: Path, repeats: int) -> dict[str, object]:
-    recipe, layout = recipe_of(shard), Layout(directory / "results")
+    recipe = recipe_of(shard)
+    plain, packed = PlainLayout(directory / "plain"), Layout(directory / "zstd")
     setup = cpu_seconds(load_scan)
-    floors, cleans = [], []
+    runs: dict[str, Callable[[], object]] = {
+        "floor": lambda: floor(shard, directory / "floor.jsonl"),
+        "clean": lambda: clean_shard(recipe, plain, "bench", "00000"),
+        "clean_zstd": lambda: clean_shard(recipe, packed, "bench", "00000"),
+    }
+    times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
-        floors.append(cpu_seconds(lambda: floor(shard, directory / "floor.jsonl")))
-        cleans.append(cpu_seconds(lambda: clean_shard(recipe, layout, "bench", "00000")))
-    floor_seconds, clean_seconds = statistics.median(floors), statistics.median(cleans)
-    summary = read_json(layout.cleaning_summary("bench", "00000"))
+        for name, run in runs.items():
+            times[name].append(cpu_seconds(run))
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    summary = read_json(plain.cleaning_summary("bench", "00000"))
     return {
         "bench": "clean",
-        "ratio": round(clean_seconds / floor_seconds, 2),
+        "ratio": round(medians["clean"] / medians["floor"], 2),
+        "ratio_zstd": round(medians["clean_zstd"] / medians["floor"], 2),
         "limit": LIMIT,
-        "cpu_seconds": {"clean": round(clean_seconds, 3), "floor": round(floor_seconds, 3)},
+        "cpu_seconds": {name: round(value, 3) for name, value in medians.items()},
         "setup_cpu_seconds": round(setup, 3),
         "repeats": repeats,
         "megabytes": round(shard.stat().st_size / 1e6, 1),

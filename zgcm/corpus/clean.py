@@ -53,7 +53,8 @@ def clean_shard(
         samples = adapt(read_checked(raw, part, rejects), section, source, shard)
         for sample in run_steps(samples, steps, settings, counters):
             watch(counters["input"])
-            reasons.update(sample.reasons)
+            if sample.reasons:
+                reasons.update(sample.reasons)
             count_findings(sample.metrics, found)
             texts += bool(sample.text())
             fields = fields or list(sample.data)

@@ -29,12 +29,14 @@ class Finding(NamedTuple):
     detector: str
 
 
-NOT_AFTER = r"(?<![0-9A-Za-z_.\-])"
-"""Numbers do not begin inside words, decimals, versions or identifiers. Not `\\b`: in Python a Chinese
+NOT_AFTER = r"(?<![0-9A-Za-z_.\-].)"
+"""Numbers do not begin inside words, decimals, versions or identifiers. It stands behind a pattern's first
+character: `re` finds that ten times faster than it looks back at every place. Not `\\b`: in Python a Chinese
 character is a word character too, and 电话138… must be found."""
 NOT_BEFORE = r"(?![0-9A-Za-z_]|[.\-][0-9])"
-NO_TERM = r"(?<![+*/×÷^])(?<![+*/=×÷^] )"
-"""Numbers that are calculated with are no phone or card numbers; `tel=138...` may be one."""
+NO_TERM = r"(?<![+*/×÷^].)(?<![+*/=×÷^] .)"
+"""Also behind the first character. Numbers that are calculated with are no phone or card numbers;
+`tel=138...` may be one."""
 NO_TERM_AFTER = r"(?! ?[+*/=×÷^%])"
 
 

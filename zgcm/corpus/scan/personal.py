@@ -38,34 +38,39 @@ EMAIL = re.compile(
     r"(?<![0-9A-Za-z._%+\-])[0-9A-Za-z][0-9A-Za-z._%+\-]{0,63}@(?:[0-9A-Za-z][0-9A-Za-z\-]{0,62}\.){1,8}"
     r"([A-Za-z]{2,24})(?![0-9A-Za-z(_])"
 )
-IPV4 = re.compile(NOT_AFTER + r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}" + NOT_BEFORE)
+IPV4 = re.compile("[0-9]" + NOT_AFTER + r"[0-9]{0,2}(?:\.[0-9]{1,3}){3}" + NOT_BEFORE)
 IPV6 = re.compile(
-    r"(?<![0-9A-Za-z:.])[23][0-9A-Fa-f]{3}:(?:[0-9A-Fa-f]{0,4}:){1,6}[0-9A-Fa-f]{0,4}(?![0-9A-Za-z:])"
+    r"[23](?<![0-9A-Za-z:.].)[0-9A-Fa-f]{3}:(?:[0-9A-Fa-f]{0,4}:){1,6}[0-9A-Fa-f]{0,4}(?![0-9A-Za-z:])"
 )
 """Global unicast addresses begin with 2 or 3 (2000::/3); slices and times of day do not look like that."""
 CHINESE_ID = re.compile(
-    NOT_AFTER + r"[1-9][0-9]{5} ?(?:18|19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]) ?"
+    "[1-9]" + NOT_AFTER + r"[0-9]{5} ?(?:18|19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]) ?"
     r"[0-9]{3}[0-9Xx](?![0-9A-Za-z_])"
 )
-SSN = re.compile(NOT_AFTER + r"[0-9]{3}-[0-9]{2}-[0-9]{4}" + NOT_BEFORE)
+SSN = re.compile("[0-9]" + NOT_AFTER + r"[0-9]{2}-[0-9]{2}-[0-9]{4}" + NOT_BEFORE)
 CARD = re.compile(
-    NOT_AFTER
-    + NO_TERM
-    + r"(?:[2-69][0-9]{12,18}|[2-69][0-9]{3}([ \-])(?:[0-9]{4}\1){2}[0-9]{4}(?:\1?[0-9]{1,3})?"
-    r"|3[0-9]{3}([ \-])[0-9]{6}\2[0-9]{4,5})" + NOT_BEFORE + NO_TERM_AFTER
-)
+    "[2-69]" + NOT_AFTER + NO_TERM
+    + r"(?:[0-9]{12,18}|[0-9]{3}([ \-])(?:[0-9]{4}\1){2}[0-9]{4}(?:\1?[0-9]{1,3})?"
+    r"|(?<=3)[0-9]{3}([ \-])[0-9]{6}\2[0-9]{4,5})" + NOT_BEFORE + NO_TERM_AFTER
+)  # fmt: skip
 IBAN = re.compile(
     r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?(?![0-9A-Za-z])"
 )
 PHONE_ABROAD = re.compile(r"(?<![0-9A-Za-z+])\+[1-9](?:[ .\-]?\(?[0-9]\)?){6,14}(?![0-9A-Za-z])")
 PHONE_CHINESE = re.compile(
-    NOT_AFTER + NO_TERM
-    + r"(?:1[3-9][0-9]([ \-]?)[0-9]{4}\1[0-9]{4}"
-    r"|\(?0[1-9][0-9]{1,2}[)\-] ?[2-9][0-9]{2,3}[ \-]?[0-9]{4})"
+    "[(01]" + NOT_AFTER + NO_TERM
+    + r"(?:(?<=1)[3-9][0-9]([ \-]?)[0-9]{4}\1[0-9]{4}"
+    r"|(?:(?<=0)|(?<=\()0)[1-9][0-9]{1,2}[)\-] ?[2-9][0-9]{2,3}[ \-]?[0-9]{4})"
     + NOT_BEFORE + NO_TERM_AFTER
 )  # fmt: skip
 """Mobile numbers, and landlines with their area code set off."""
-PHONE_AMERICAN = re.compile(NOT_AFTER + r"\(?[2-9][0-9]{2}[).\-] ?[2-9][0-9]{2}[.\-][0-9]{4}" + NOT_BEFORE)
+CHINESE_HINT = r"1[3-9][0-9][ \-]?[0-9]{4}[ \-]?[0-9]{4}|0[1-9][0-9]{1,2}[)\-] ?[2-9][0-9]{2}"
+PHONE_AMERICAN = re.compile(
+    "[(2-9]"
+    + NOT_AFTER
+    + r"(?:(?<=\()[2-9]|(?<=[2-9]))[0-9]{2}[).\-] ?[2-9][0-9]{2}[.\-][0-9]{4}"
+    + NOT_BEFORE
+)
 
 
 def personal_detectors() -> list[Detector]:
@@ -79,7 +84,7 @@ def personal_detectors() -> list[Detector]:
         Detector("ip", "ipv4", IPV4, _ip),
         Detector("ip", "ipv6", IPV6, _ip),
         Detector("phone", "phone_abroad", PHONE_ABROAD, functools.partial(_phone, None)),
-        Detector("phone", "phone_chinese", PHONE_CHINESE, functools.partial(_phone, "CN")),
+        Detector("phone", "phone_chinese", PHONE_CHINESE, functools.partial(_phone, "CN"), CHINESE_HINT),
         Detector("phone", "phone_american", PHONE_AMERICAN, functools.partial(_phone, "US")),
     ]
 
@@ -100,16 +105,23 @@ _VERSION = re.compile(r"(?:version|release|版本|\bv)[ :]{0,2}$", re.IGNORECASE
 
 
 def _ip(match: Match) -> Span | None:
-    """Addresses that can be reached from everywhere, and those of documentation; no version numbers."""
+    """Addresses, but no version numbers."""
+    if not _is_reachable(match[0]):
+        return None
+    is_version = _VERSION.search(match.string, max(0, match.start() - 12), match.start())
+    return None if is_version else match.span()
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_reachable(text: str) -> bool:
+    """Whether it is an address that can be reached from everywhere, or one of documentation."""
     try:
-        address = ipaddress.ip_address(match[0])
+        address = ipaddress.ip_address(text)
     except ValueError:
-        return None
-    if not address.is_global and not any(address in block for block in _EXAMPLES):
-        return None
-    if address.is_multicast or _VERSION.search(match.string, max(0, match.start() - 12), match.start()):
-        return None
-    return match.span()
+        return False
+    if address.is_multicast:
+        return False
+    return address.is_global or any(address in block for block in _EXAMPLES)
 
 
 _EXAMPLES = tuple(

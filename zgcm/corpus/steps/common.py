@@ -47,7 +47,8 @@ def validate_provenance(sample: Sample, settings: Settings) -> None:
 
 def apply_quality_policy(sample: Sample, settings: Settings) -> None:
     """Judge a record by scores that came with it, by the rules of zgcm.config.corpus.QualityPolicy."""
-    policy = _policy(sample, settings["quality_policies"])
+    policies = settings["quality_policies"]
+    policy = _policy(sample, policies) if policies else None
     if policy is None:
         return
     score = number(sample.data.get(policy["score_field"]))
