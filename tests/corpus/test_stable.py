@@ -1,4 +1,4 @@
-"""Golden values of the published helpers (fact sheet 1.16) and what quotas promise."""
+"""Golden values of the published helpers and what quotas promise."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Every step of the fact sheet's sections 1.5 to 1.8, through the whole order of its stage and category."""
+"""Every cleaning step as published, through the whole order of its stage and category."""
 
 import json
 
@@ -288,7 +288,7 @@ def test_messages_are_normalised():
 
 
 def test_reasoning_and_tool_calls_count():
-    """Published: only `content` does (fact sheet section 8, item 20)."""
+    """Published: only `content` does."""
     sample = clean_one("posttrain", "agentic", {"messages": [
         TRACE[0], {**CALL, "reasoning_content": "password = abcdefgh12345"}, TRACE[2]]})  # fmt: skip
     assert "possible_secret" in sample.reasons
@@ -299,7 +299,7 @@ def test_reasoning_and_tool_calls_count():
 
 
 def test_tool_arguments_stay_json():
-    """Published: `str(arguments)`, Python's own form (fact sheet section 8, item 20)."""
+    """Published: `str(arguments)`, Python's own form."""
     sample = clean_one("posttrain", "agentic", {"messages": TRACE})
     call = sample.data["messages"][1]["tool_calls"][0]
     assert call["name"] == "ls"

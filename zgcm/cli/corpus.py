@@ -13,7 +13,6 @@ from zgcm.cli.app import (
     DEFAULT_RESULTS,
     JsonOption,
     RecipeOption,
-    ResultsOption,
     app,
     open_recipe,
 )
@@ -91,13 +90,8 @@ def clean(
     opened.say(summary, total_line(summary, output))
 
 
-@app.command()
-def fingerprint(
-    source: Source,
-    shard: Shard,
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-) -> None:
+@recipe_verb()
+def fingerprint(opened: Opened, source: Source, shard: Shard) -> None:
     """Fingerprint one cleaned shard, for deduplication across shards, sources and mixes.
 
     Writes RESULTS/corpus/SOURCE/SHARD.fingerprints (parquet, one row per record).
@@ -105,23 +99,21 @@ def fingerprint(
     from zgcm.corpus.clean import find_cleaned
     from zgcm.corpus.fingerprint import write_fingerprints
 
-    loaded, layout = open_recipe(recipe, results)
-    cleaned = find_cleaned(loaded, layout, source, shard)
-    cleaning = loaded.sources[source].cleaning
+    cleaned = find_cleaned(opened.recipe, opened.layout, source, shard)
+    cleaning = opened.recipe.sources[source].cleaning
     ngram = cleaning.near_dedup_ngram if cleaning.near_dedup else None
-    count = write_fingerprints(cleaned, layout.fingerprints(source, shard), ngram)
-    typer.echo(f"{source} {shard}: {count:,} fingerprints")
+    count = write_fingerprints(cleaned, opened.layout.fingerprints(source, shard), ngram)
+    opened.say({"fingerprints": count}, f"{source} {shard}: {count:,} fingerprints")
 
 
-@app.command()
+@recipe_verb()
 def minhash(
+    opened: Opened,
     source: Source,
     shard: Shard,
     scheme: Annotated[
         str, typer.Option(help="Bands x rows x words of a shingle, as in a mix's near_duplicates.")
     ] = "14x8x5",
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
 ) -> None:
     """Hash one cleaned shard into MinHash bands, for near-duplicates across shards, sources and mixes.
 
@@ -131,21 +123,18 @@ def minhash(
     from zgcm.corpus.clean import find_cleaned
     from zgcm.corpus.minhash import parse_scheme, write_minhash
 
-    loaded, layout = open_recipe(recipe, results)
     section = parse_scheme(scheme)
-    cleaned = find_cleaned(loaded, layout, source, shard)
-    count = write_minhash(cleaned, layout.minhash(source, shard, section.scheme), section)
-    typer.echo(f"{source} {shard}: {count:,} texts in {section.bands} bands")
+    cleaned = find_cleaned(opened.recipe, opened.layout, source, shard)
+    count = write_minhash(cleaned, opened.layout.minhash(source, shard, section.scheme), section)
+    opened.say({"texts": count}, f"{source} {shard}: {count:,} texts in {section.bands} bands")
 
 
-@app.command()
+@recipe_verb()
 def contamination(
+    opened: Opened,
     mix: Annotated[str, typer.Argument(help="A mix of the recipe that has `decontaminate`.")],
     source: Source,
     shard: Shard,
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
 ) -> None:
     """List the documents of one cleaned shard that share a run of words with the mix's evaluation files.
 
@@ -154,10 +143,8 @@ def contamination(
     """
     from zgcm.corpus.decontaminate import contaminate_shard, summary_line
 
-    loaded, layout = open_recipe(recipe, results)
-    counts = contaminate_shard(loaded, layout, mix, source, shard)
-    line = f"{source} {shard}: {summary_line(counts)}"
-    typer.echo(json.dumps(counts, sort_keys=True) if as_json else line)
+    counts = contaminate_shard(opened.recipe, opened.layout, mix, source, shard)
+    opened.say(counts, f"{source} {shard}: {summary_line(counts)}")
 
 
 @sources_app.command("lock")

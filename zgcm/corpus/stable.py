@@ -1,6 +1,6 @@
 """Stable choices: the published hashes that decide shards, orders and quotas, the same on every machine.
 
-Formulas of the fact sheet's 1.10 and 1.11; its 1.16 gives golden values.
+The published formulas; tests hold values that an independent implementation computed.
 """
 
 import hashlib
