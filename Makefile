@@ -1,13 +1,15 @@
 # Two commands: `make run` and `make test`. `make env` makes the environment alone.
 #
-# The locked packages live in VENV (6.7 GB; share one between checkouts: `make run VENV=/somewhere`).
-# Each checkout has a thin .venv that sees VENV's packages plus this checkout's own `zgcm`.
+# The locked packages live in VENV (6.7 GB; share one between checkouts: `make env VENV=/somewhere`, said once and
+# remembered). Each checkout has a thin .venv that sees VENV's packages plus this checkout's own `zgcm`.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: run test test-fast test-full lint env lock clean help
 
-VENV ?= .packages
+ifndef VENV
+VENV := $(or $(shell cat .venv/packages 2>/dev/null),.packages)
+endif
 CORES ?= $(shell nproc)
 RECIPE ?= config/tiny.yaml
 PY := .venv/bin/python
@@ -43,7 +45,7 @@ FIND_PYTHON = for p in python3.12 python3.13 python3 $$(ls -d $${PYENV_ROOT:-$$H
 $(VENV)/ready: envs/laptop.lock
 	@if cmp -s envs/laptop.lock $@; then touch $@; exit 0; fi; \
 	python="$$($(FIND_PYTHON))"; \
-	echo "Installing the locked packages into $(VENV) with $$python: 3 to 10 minutes, 6.7 GB"; \
+	echo "Installing the locked packages into $(VENV) with $$python: 3 to 10 minutes, 6.7 GB when all are new"; \
 	"$$python" -m venv "$(VENV)"; \
 	"$(VENV)/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r envs/laptop.lock; \
 	cp envs/laptop.lock $@
@@ -55,6 +57,7 @@ $(VENV)/ready: envs/laptop.lock
 	@"$(VENV)/bin/python" -m pip --python .venv/bin/python install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation --no-index --editable .
 	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m snakemake "$$@"\n' > .venv/bin/snakemake && chmod +x .venv/bin/snakemake
+	@echo "$(VENV)" > .venv/packages
 	@touch $@
 
 lock: ## resolve the pinned list anew (needs uv); then review the diff

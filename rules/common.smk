@@ -4,8 +4,11 @@
 and code never do.
 """
 
+from snakemake.logging import logger
+
 from zgcm import identity
 from zgcm.layout import compared_shards, mix_shards, raw_input, source_shards, used_shards
+from zgcm.report.recipe import assumptions
 
 DOCUMENT_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "documents"]
 PACKED_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "packed"]
@@ -32,6 +35,11 @@ wildcard_constraints:
     shard=r"\d{5}",
     scheme=r"\d+x\d+x\d+",
     evaluations=one_of(EVALUATIONS),
+
+
+if workflow.is_main_process:
+    for assumption in assumptions(RECIPE):
+        logger.info(assumption)
 
 
 # --- identity -----------------------------------------------------------------------------------------------
@@ -115,10 +123,6 @@ def kept_by_earlier_mixes(wildcards):
 
 def evaluated_mix(wildcards):
     return EVALUATIONS[wildcards.evaluations]
-
-
-def evaluation_files(wildcards):
-    return RECIPE.mixes[evaluated_mix(wildcards)].decontaminate.against
 
 
 def contamination_of_the_mix(wildcards):

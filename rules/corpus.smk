@@ -101,8 +101,7 @@ rule minhash:
 
 rule contamination:
     input:
-        records="results/corpus/{source}/{shard}.jsonl.zst",
-        evaluations=evaluation_files,
+        "results/corpus/{source}/{shard}.jsonl.zst",
     output:
         "results/corpus/{source}/{shard}.{evaluations}.contamination",
     log:
@@ -120,6 +119,6 @@ rule contamination:
     conda:
         "../envs/laptop.yaml"
     message:
-        "Compare shard {wildcards.shard} of {wildcards.source} with the evaluation files of mix {params.mix}"
+        "Compare shard {wildcards.shard} of {wildcards.source} with evaluation files"
     shell:
         "zgcm contamination {params.mix} {wildcards.source} {wildcards.shard} > {log} 2>&1"

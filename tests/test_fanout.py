@@ -47,9 +47,17 @@ def test_a_failure_stops_no_other_item(fanout, tmp_path):
     assert caught.value.hint == "leave it out; 1 of 3 files failed, others are done"
 
 
-def test_slurm_options_reach_submitit(monkeypatch):
+def test_without_slurm_the_error_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ZgcmError, match=r"no srun.*--fanout local"):
+        run_all(square, [1], Fanout(1, "slurm", tmp_path), lambda item, result: None)
+
+
+def test_slurm_options_reach_submitit(monkeypatch, tmp_path):
     import submitit
 
+    (tmp_path / "srun").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
     seen = {}
 
     class Executor:

@@ -7,6 +7,7 @@ command again then does the rest, since each item's function skips what is done.
 """
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -102,6 +103,11 @@ def _submitted[T, R](
     """A job array, `jobs` of it at a time. Interrupted, it cancels what it submitted."""
     import submitit
 
+    if fanout.cluster == "slurm" and shutil.which("srun") is None:
+        raise ZgcmError(
+            "There is no Slurm here", found="no srun on the PATH", expected="a login node of a Slurm cluster",
+            hint="--fanout local runs the same jobs on this machine; --jobs N needs no submitit at all",
+        )  # fmt: skip
     executor = submitit.AutoExecutor(folder=fanout.folder, cluster=fanout.cluster)
     if fanout.cluster == "slurm":
         parameters: dict[str, Any] = {f"slurm_{key}": value for key, value in fanout.options.items()}

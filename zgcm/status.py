@@ -18,6 +18,7 @@ from zgcm.errors import ZgcmError
 from zgcm.io import read_json
 from zgcm.layout import Layout
 from zgcm.report import numbers, runs
+from zgcm.report.evaluations import evaluations
 from zgcm.rundir import owner
 
 STATES = ("done", "stale", "running", "interrupted", "stopped", "waiting")
@@ -58,10 +59,11 @@ def stage_state(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
 
 
 def progress(recipe: Recipe, layout: Layout, name: str, run: Path) -> dict[str, Any]:
-    """How far a run is: steps of this stage taken, and its last loss or training reward."""
+    """How far a run is: steps of this stage taken, and its last loss or evaluated reward."""
     if isinstance(recipe.stages[name], RLStage):
         last = runs.last_line(run / "reward.jsonl") or {}
-        return {"step": last.get("step", 0), "reward": last.get("mean_raw_reward")}
+        evaluated = evaluations(layout, name)
+        return {"step": last.get("step", 0), "reward": evaluated[-1].mean if evaluated else None}
     last = runs.last_line(run / "loss.jsonl") or {}
     start = lengths.first_iteration(recipe, layout, name)
     return {"step": max(last.get("iteration", start) - start, 0), "loss": last.get("loss")}
@@ -98,7 +100,7 @@ def liveness(run: Path) -> dict[str, Any]:
 
 
 def last_value(row: dict[str, Any]) -> str:
-    """The last loss or training reward in words, empty when there is none."""
+    """The last loss or evaluated reward in words, empty when there is none."""
     if row["loss"] is not None:
         return f"loss {numbers.loss(row['loss'])}"
     return f"reward {numbers.percent(row['reward'])}" if row["reward"] is not None else ""

@@ -160,8 +160,6 @@ def test_too_little_memory_and_disk_is_a_clear_error(tmp_path, monkeypatch):
 def test_missing_fingerprints_are_named(tmp_path):
     recipe, layout = build(tmp_path, [], 1, ["keep"])
     layout.fingerprints("second", "00000").unlink()
-    with pytest.raises(
-        ZgcmError, match=r"Fingerprints are missing.*second.00000\.fingerprints.*zgcm fingerprint"
-    ):
+    with pytest.raises(ZgcmError, match=r"compares is missing.*second.00000\.fingerprints.*zgcm fingerprint"):
         deduplicate(recipe, layout, "mix")
     assert not layout.duplicates("mix").exists()

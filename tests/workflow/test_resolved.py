@@ -44,3 +44,29 @@ def test_a_stamp_keeps_other_recipes_out(tmp_path: Path) -> None:
         check_stamp(stamp, "zgcm-7b")
     assert (error.value.found, error.value.expected) == ("tiny", "zgcm-7b")
     assert "--directory" in error.value.hint
+
+
+def test_missing_files_of_yours_are_named_with_where_they_were_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    notes = {"kind": "files", "files": ["notes.jsonl"], "stage": "pretrain", "category": "general_text"}
+    config = read_mapping(CHECKOUT / "config/tiny.yaml")
+    config["sources"]["notes"] = notes
+    with pytest.raises(ZgcmError, match=f"sources.notes.files: {tmp_path / 'notes.jsonl'}"):
+        resolve(config, CHECKOUT, tmp_path / "results")
+    (tmp_path / "notes.jsonl").touch()
+    resolve(config, CHECKOUT, tmp_path / "results")
+
+
+def test_evaluation_files_lie_below_the_directory_or_in_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "exam.jsonl").write_text('{"question": "q"}\n')
+    config = read_mapping(CHECKOUT / "config/tiny.yaml")
+    ours = "config/evaluations/word_problems.jsonl"
+    config["mixes"]["pretrain_1t"]["decontaminate"] = {"against": ["exam.jsonl", ours]}
+    recipe, _ = resolve(config, CHECKOUT, tmp_path / "results")
+    section = recipe.mixes["pretrain_1t"].decontaminate
+    assert section is not None and section.against == ["exam.jsonl", str(CHECKOUT / ours)]

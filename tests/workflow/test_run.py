@@ -74,3 +74,13 @@ def test_snakemakes_failure_is_ours(tmp_path: Path) -> None:
     done = call(run)
     assert done.returncode == 1
     assert "no/such/file" in done.stdout and "Not finished" in done.stdout
+
+
+def test_a_dry_run_says_what_and_why_and_does_nothing(tmp_path: Path) -> None:
+    target = "results/corpus/demo_traces/00000.jsonl.zst"
+    done = call([sys.executable, "-m", "zgcm.cli", "run", "-n", "--directory", tmp_path, target])
+    assert done.returncode == 0
+    assert "Missing output files" in done.stdout + done.stderr
+    assert "This was a dry-run" in done.stdout + done.stderr
+    assert "Report:" not in done.stdout
+    assert not (tmp_path / target).exists() and not (tmp_path / "results/recipe.json").exists()

@@ -10,6 +10,7 @@ import typer
 from zgcm.cli.app import app
 from zgcm.layout import Layout
 
+DRY = {"-n", "--dry-run", "--dryrun"}
 INTERRUPTED = 130
 """What a shell reports after Ctrl-C: 128 and the signal's number."""
 SNAKEFILE = Path(__file__).parents[2] / "Snakefile"
@@ -28,8 +29,10 @@ def run(
     """Run everything that is not up to date, from raw text to the report.
 
     Anything else goes to Snakemake, for instance a target (`zgcm run results/sft/done`) or `--profile slurm`.
-    After a crash, give the same command again. To see what would run and why: `snakemake -n`.
+    After a crash, give the same command again. To see what would run and why, add -n: nothing is done then.
     """
+    if not DRY.isdisjoint(context.args):
+        raise typer.Exit(snakemake(arguments(recipe, cores, directory, context.args), show_progress=False))
     began = time.monotonic()
     code = snakemake(arguments(recipe, cores, directory, context.args))
     if code == INTERRUPTED:
@@ -38,11 +41,13 @@ def run(
     if code:
         typer.echo("\nNot finished. The same command goes on from here; mend what failed first.")
         raise typer.Exit(code)
-    typer.echo(f"\n{stages_of(directory)}\n{time.monotonic() - began:.0f} s in all")
+    made = [directory / target for target in context.args if (directory / target).exists()]
+    typer.echo("\n" + ("\n".join(map(str, made)) if made else stages_of(directory)))
+    typer.echo(f"{time.monotonic() - began:.0f} s in all")
 
 
 def stages_of(directory: Path) -> str:
-    """What each stage of the results below `directory` did, and the report's path. Empty after a dry run."""
+    """What each stage of the results below `directory` did, and the report's path; empty without results."""
     from zgcm.config.load import load_recipe
     from zgcm.io import read_json
     from zgcm.report.table import render, stage_table
@@ -57,7 +62,7 @@ def stages_of(directory: Path) -> str:
 
 def arguments(recipe: list[Path], cores: str | None, directory: Path, extra: list[str]) -> list[str]:
     """Snakemake's command line. A profile chooses its own executor and recipe unless they are given."""
-    chosen = ["--snakefile", str(SNAKEFILE), "--logger", "zgcm", "--directory", str(directory)]
+    chosen = ["--snakefile", str(SNAKEFILE), "--directory", str(directory)]
     if recipe:
         chosen += ["--configfile", *(str(path.absolute()) for path in recipe)]
     if cores or "--profile" not in extra:
@@ -65,16 +70,18 @@ def arguments(recipe: list[Path], cores: str | None, directory: Path, extra: lis
     return [*extra, *chosen]
 
 
-def snakemake(argv: list[str]) -> int:
-    """Run Snakemake in this process with our progress lines. Returns its exit code."""
+def snakemake(argv: list[str], show_progress: bool = True) -> int:
+    """Run Snakemake in this process, with our progress lines or its own. Returns its exit code."""
     from snakemake.cli import main
     from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 
     from zgcm.cli import progress
 
-    LoggerPluginRegistry().register_plugin("snakemake_logger_plugin_zgcm", progress)
     here = Path.cwd()
     try:
+        if show_progress:
+            LoggerPluginRegistry().register_plugin("snakemake_logger_plugin_zgcm", progress)
+            argv = [*argv, "--logger", "zgcm"]
         main(argv)
     except SystemExit as end:
         return int(end.code or 0)

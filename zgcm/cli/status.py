@@ -42,4 +42,5 @@ def status(
         line = f"{row['stage']:<{widest}}  {row['state']:<11}  {steps:>18}  {last_value(row):<14}"
         typer.echo(f"{line}  {row['detail']}".rstrip())
     done = sum(row["state"] == "done" for row in rows)
-    typer.echo(f"{loaded.name}: {done} of {len(rows)} stages done in {results}")
+    where = results if results.is_dir() else f"{results}, which does not exist"
+    typer.echo(f"{loaded.name}: {done} of {len(rows)} stages done in {where}")

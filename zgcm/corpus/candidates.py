@@ -92,7 +92,7 @@ def read_fingerprints(path: Path) -> np.ndarray:
 
 def _left_out(path: Path, source: str) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Rows of a source that dedup takes out, by shard, and how many by reason."""
-    table = read_columns(path, ["source", "shard", "row", "reason"], made_by="zgcm dedup MIX")
+    table = read_columns(path, ["source", "shard", "row", "reason"], made_by=f"zgcm dedup {path.parent.name}")
     mine = np.flatnonzero(_strings(table["source"]) == source)
     shards, rows = _strings(table["shard"])[mine], values(table["row"], np.dtype(np.int32))[mine]
     reasons, counts = np.unique(_strings(table["reason"])[mine], return_counts=True)

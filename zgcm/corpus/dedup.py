@@ -188,7 +188,7 @@ def deduplicate(recipe: Recipe, layout: Layout, mix: str) -> dict[str, int]:
         if section.decontaminate is not None:
             evaluations = evaluation_set(section.decontaminate)
             found = [layout.contamination(*place, evaluations) for place in own]
-            paths = _parquet(found, "zgcm contamination MIX SOURCE SHARD")
+            paths = _parquet(found, f"zgcm contamination {mix} SOURCE SHARD")
             database.execute(_CONTAMINATED, {"paths": paths})
         prints = _parquet([layout.fingerprints(*place) for place in own], "zgcm fingerprint SOURCE SHARD")
         database.execute(_JUDGE, {"paths": prints})
@@ -300,12 +300,14 @@ def _parquet(paths: list[Path], step: str) -> list[str]:
     """The paths as text. Raises ZgcmError for the first that is missing or damaged, naming what makes it."""
     for path in paths:
         if not path.exists():
-            raise ZgcmError("Fingerprints are missing", where=str(path), hint=f"make them with: {step}")
+            raise ZgcmError(
+                "What deduplication compares is missing", where=str(path), hint=f"make it with: {step}"
+            )
         try:
             pq.ParquetFile(path).close()
         except pa.ArrowInvalid as error:
             raise ZgcmError(
-                "Fingerprints are damaged", where=str(path), found=str(error).splitlines()[0],
+                "What deduplication compares is damaged", where=str(path), found=str(error).splitlines()[0],
                 hint=f"remove the file and make it again with: {step}",
             ) from error  # fmt: skip
     return [str(path) for path in paths]

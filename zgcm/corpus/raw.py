@@ -42,11 +42,11 @@ def find_raw(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
         check_file(path, locked_file(read_lock(lock_file, source), source, file, lock_file))
     if not path.exists():
         hint = (
-            f"correct sources.{source}.files"
+            f"`files` are looked for below the working directory; correct sources.{source}.files"
             if isinstance(section, FileSource)
             else f"make it with: zgcm raw {source} {shard}"
         )
-        raise ZgcmError(f"Source {source} has no raw shard {shard}", where=str(path), hint=hint)
+        raise ZgcmError(f"Source {source} has no raw shard {shard}", where=str(path.absolute()), hint=hint)
     if path.stat().st_size == 0:
         raise ZgcmError(
             f"Shard {shard} of source {source} is an empty file", where=str(path), hint="leave it out"

@@ -37,7 +37,7 @@ tags: [zgcm]
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 model = AutoModelForCausalLM.from_pretrained(PATH, trust_remote_code=True, dtype="auto")
-tokenizer = AutoTokenizer.from_pretrained(PATH)
+tokenizer = AutoTokenizer.from_pretrained(PATH, trust_remote_code=True)
 messages = [{{"role": "user", "content": "47+38=?"}}]
 inputs = tokenizer.apply_chat_template(
     messages, add_generation_prompt=True, enable_thinking=True, return_tensors="pt", return_dict=True

@@ -26,8 +26,8 @@ def summary(recipe: Recipe) -> Facts:
             name: _rl(stage) if isinstance(stage, RLStage) else _training(recipe, name, stage)
             for name, stage in recipe.stages.items()
         },
-        "assumed_mixes": [name for name, mix in recipe.mixes.items() if mix.assumed],
-        "assumed_sources": [name for name in recipe.sources if _assumed(recipe, name)],
+        "assumed_mixes": assumed_mixes(recipe),
+        "assumed_sources": assumed_sources(recipe),
     }
 
 
@@ -139,17 +139,33 @@ def _row(name: str, stage: Facts) -> tuple[str, ...]:
     return name, stage["kind"], start, data, f"{stage['context']:,}", steps, tokens, rate, layout, nodes
 
 
+def assumed_mixes(recipe: Recipe) -> list[str]:
+    return [name for name, mix in recipe.mixes.items() if mix.assumed]
+
+
+def assumed_sources(recipe: Recipe) -> list[str]:
+    return [name for name in recipe.sources if _assumed(recipe, name)]
+
+
+def assumptions(recipe: Recipe) -> list[str]:
+    """Sentences on what the recipe assumes because it was never published."""
+    return _assumptions(assumed_mixes(recipe), assumed_sources(recipe), len(recipe.sources))
+
+
+def _assumptions(mixes: list[str], sources: list[str], all_sources: int) -> list[str]:
+    said = [f"assumed, never published: weights and quotas of {', '.join(mixes)}"] if mixes else []
+    if sources:
+        which = f"all {all_sources} sources" if len(sources) == all_sources else ", ".join(sources)
+        said.append(f"assumed, never published: shard lists of {which}")
+    return said
+
+
 def _remarks(facts: Facts) -> list[str]:
     remarks = []
     missing = [name for name, count in facts["sources"].items() if count is None]
     if missing:
         remarks.append(f"no lock yet: {', '.join(missing)} (write each with: zgcm sources lock SOURCE)")
-    if facts["assumed_mixes"]:
-        remarks.append(f"assumed, never published: weights and quotas of {', '.join(facts['assumed_mixes'])}")
-    if facts["assumed_sources"]:
-        assumed = facts["assumed_sources"]
-        which = f"all {len(assumed)} sources" if len(assumed) == len(facts["sources"]) else ", ".join(assumed)
-        remarks.append(f"assumed, never published: shard lists of {which}")
+    remarks += _assumptions(facts["assumed_mixes"], facts["assumed_sources"], len(facts["sources"]))
     for name, stage in facts["stages"].items():
         passes = stage.get("passes_over_data")
         if passes is not None and passes > 1:

@@ -17,7 +17,8 @@ def check_stamp(stamp: Path, name: str) -> None:
             where=str(stamp),
             found=found,
             expected=name,
-            hint=f"keep recipes apart: add --directory runs/{name} to the command, or move the results away",
+            hint=f"give that recipe's files (-r, --configfile; overlays too), or keep recipes apart: "
+            f"`zgcm run` and `snakemake` take --directory runs/{name}, verbs --results runs/{name}/results",
         )
 
 

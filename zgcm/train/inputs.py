@@ -128,7 +128,9 @@ def shard_report(layout: Layout, stage: TrainStage, mix: str, shard: str) -> dic
         for end in (".bin", ".idx"):
             path = prefix.with_name(prefix.name + end)
             if not path.is_file():
-                raise ZgcmError("A mix shard is missing", where=str(path), hint="run the step that makes it")
+                raise ZgcmError(
+                    "A mix shard is missing", where=str(path), hint=f"make it: snakemake --cores all {path}"
+                )
     return report
 
 
