@@ -13,7 +13,7 @@ from zgcm import cli, io
 from zgcm.errors import ZgcmError
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
@@ -94,6 +94,12 @@ def test_canonical_json_does_not_depend_on_key_order(value):
         return [reversed_keys(part) for part in item] if isinstance(item, list) else item
 
     assert io.canonical_json(value) == io.canonical_json(reversed_keys(value))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_json_does_not_have_is_never_written(value):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        io.canonical_json({"loss": value})
 
 
 def test_reading_json_names_the_file(tmp_path):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
-from zgcm.lines import WHOLE, Part
+from zgcm.records.lines import WHOLE, Part
 
 if TYPE_CHECKING:
     from zgcm.config.recipe import Recipe

@@ -115,7 +115,7 @@ def test_errors_of_the_token_verbs_teach(call, two_files, tmp_path, monkeypatch,
 
 
 def test_short_cuts_for_plain_texts_change_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("zgcm.lines.CHUNK_BYTES", 300)
+    monkeypatch.setattr("zgcm.records.lines.CHUNK_BYTES", 300)
     path = tmp_path / "x.jsonl"
     rows = [{"text": f"text {number} " * (number % 5)} for number in range(60)]
     rows[20] = sum_conversation(10, 20)["data"]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from zgcm.errors import ZgcmError
-from zgcm.fanout import Cluster, Fanout
+from zgcm.files.fanout import Cluster, Fanout
 from zgcm.records import FORMATS
 
 OutputOption = Annotated[

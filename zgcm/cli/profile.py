@@ -18,7 +18,7 @@ from zgcm.cli.app import (
 
 if TYPE_CHECKING:
     from zgcm.corpus.survey import Survey
-    from zgcm.lines import Part
+    from zgcm.records.lines import Part
 
 SHOWN_VALUES = 5
 
@@ -68,7 +68,7 @@ def _raw_file(where: list[str], recipe: list[Path], results: Path) -> tuple[Path
     from zgcm.corpus.raw import find_raw
     from zgcm.errors import ZgcmError
     from zgcm.layout import raw_part
-    from zgcm.lines import WHOLE
+    from zgcm.records.lines import WHOLE
 
     if len(where) == 1:
         return Path(where[0]), WHOLE, ""

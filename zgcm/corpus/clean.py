@@ -17,8 +17,8 @@ from zgcm.corpus.steps.sensitive import count_findings
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file, write_json
 from zgcm.layout import Layout, cleaned_shard, raw_part
-from zgcm.lines import part_bytes
 from zgcm.records import Record, open_records, read_checked
+from zgcm.records.lines import part_bytes
 
 REJECTED_CHARS = 2000
 """Longer strings of dropped records are cut: the file is for looking at, the digest is of the whole."""

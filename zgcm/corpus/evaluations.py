@@ -19,8 +19,8 @@ import numpy as np
 from zgcm.config.corpus import Decontamination
 from zgcm.corpus.shingles import gram_hashes, word_hashes, words
 from zgcm.errors import ZgcmError
-from zgcm.lines import read_lines
 from zgcm.records import FORMATS, Record, read_numbered
+from zgcm.records.lines import read_lines
 
 FILTER_SLOTS = 8
 """Slots (bytes) of the filter for each run, at least: one look-up in eight passes it by chance and is then

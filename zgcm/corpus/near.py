@@ -25,9 +25,9 @@ from zgcm.config.corpus import NearDuplicates
 from zgcm.corpus.minhash import band_names
 from zgcm.corpus.shingles import jaccard, shingles
 from zgcm.errors import ZgcmError
-from zgcm.lines import read_lines
-from zgcm.parse import Record, parse_object
 from zgcm.records import training_text
+from zgcm.records.lines import read_lines
+from zgcm.records.parse import Record, parse_object
 
 HUBS = 32
 """Documents of a bucket that all its others are compared with. A bucket of up to 33 is compared in full; of a

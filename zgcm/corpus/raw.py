@@ -8,7 +8,7 @@ from zgcm.corpus.lock import check_file, locked_file
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout, raw_input, read_lock, shard_name, source_shards
 from zgcm.records import write_records
-from zgcm.rows import write_rows
+from zgcm.records.rows import write_rows
 
 
 def make_raw(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Callable
 
-from zgcm.badlines import BadLine
 from zgcm.errors import ZgcmError
 from zgcm.records import Record
+from zgcm.records.badlines import BadLine
 
 NAMED = 5
 """Bad lines that the error names."""

@@ -14,14 +14,14 @@ from typing import Any
 
 import xxhash
 
-from zgcm.badlines import BadLine
 from zgcm.corpus.language import language_of
 from zgcm.corpus.messages import messages_of, messages_text
 from zgcm.corpus.noise import noise_in
 from zgcm.corpus.text import comparison_form
 from zgcm.errors import ZgcmError
-from zgcm.lines import WHOLE, Part
 from zgcm.records import Record, read_checked
+from zgcm.records.badlines import BadLine
+from zgcm.records.lines import WHOLE, Part
 
 EXAMPLE_CHARS = 60
 MOST_VALUES = 20

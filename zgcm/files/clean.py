@@ -13,7 +13,7 @@ from zgcm.config.explain import describe
 from zgcm.config.profiles import profile_identity, profile_problems
 from zgcm.corpus.clean import clean_shard
 from zgcm.errors import ZgcmError
-from zgcm.fanout import Fanout, run_all
+from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.plain import Summary, expand, finished, output_names, small_recipe, stamp, watch
 from zgcm.io import write_json
 from zgcm.layout import Layout

@@ -8,8 +8,8 @@ from pathlib import Path
 from zgcm.config.corpus import Decontamination
 from zgcm.corpus.decontaminate import contamination
 from zgcm.corpus.evaluations import read_evaluations
-from zgcm.fanout import Fanout, run_all
 from zgcm.files.dedup import text_of
+from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
 from zgcm.files.plain import Summary, expand, finished, output_names, stamp
 from zgcm.identity import evaluation_set

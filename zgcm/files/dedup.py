@@ -18,8 +18,8 @@ from zgcm.corpus.dedup import deduplicate
 from zgcm.corpus.fingerprint import write_fingerprints
 from zgcm.corpus.messages import messages_of, messages_text
 from zgcm.corpus.minhash import write_minhash
-from zgcm.fanout import Fanout, run_all
 from zgcm.files.clean import file_source
+from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
 from zgcm.files.plain import Summary, expand, finished, output_names, small_recipe, stamp
 from zgcm.io import write_json

@@ -13,11 +13,11 @@ import numpy as np
 import orjson
 
 from zgcm.errors import ZgcmError
-from zgcm.fanout import Fanout, run_all
+from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.plain import Summary, expand, finished, output_names, stamp, watch
 from zgcm.io import write_json
-from zgcm.lines import read_line_blocks
 from zgcm.records import Record, parse_lines, read_numbered, record_format
+from zgcm.records.lines import read_line_blocks
 from zgcm.tokens.encode import load_encoder
 from zgcm.tokens.index import IndexFiles, write_index
 from zgcm.tokens.indexed import data_path, index_path, open_indexed, write_indexed

@@ -13,9 +13,9 @@ from zgcm.config.explain import describe
 from zgcm.corpus.dedup import deduplicate
 from zgcm.corpus.mix import plan_mix
 from zgcm.errors import ZgcmError
-from zgcm.fanout import Fanout, run_all
 from zgcm.files.clean import file_source
 from zgcm.files.dedup import KEYS, ComparedLayout, CompareJob, compare_file
+from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import IndexJob, index_file, index_in
 from zgcm.files.plain import Summary, expand, output_names, small_recipe
 from zgcm.layout import mix_shards

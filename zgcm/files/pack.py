@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from zgcm.config.corpus import Mix
-from zgcm.fanout import Fanout, run_all
+from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import IndexJob, index_file, index_in, index_line
 from zgcm.files.plain import Summary, expand, output_names, small_recipe
 from zgcm.layout import Layout

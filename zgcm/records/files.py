@@ -18,12 +18,12 @@ from typing import Any, BinaryIO, cast
 import orjson
 import zstandard
 
-from zgcm.badlines import BadLine, bad_line
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open
-from zgcm.lines import MAX_LINE_BYTES, WHOLE, Line, Part, read_lines
-from zgcm.parse import Record, Refused, parse_checked, parse_object
-from zgcm.rows import read_rows
+from zgcm.records.badlines import BadLine, bad_line
+from zgcm.records.lines import MAX_LINE_BYTES, WHOLE, Line, Part, read_lines
+from zgcm.records.parse import Record, Refused, parse_checked, parse_object
+from zgcm.records.rows import read_rows
 
 FORMATS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 ZSTD_LEVEL = 3

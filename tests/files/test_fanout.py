@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zgcm.errors import ZgcmError
-from zgcm.fanout import Fanout, run_all
+from zgcm.files.fanout import Fanout, run_all
 
 
 def square(number: int) -> int:

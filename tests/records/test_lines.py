@@ -10,11 +10,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zgcm import lines
-from zgcm.badlines import escaped
 from zgcm.errors import ZgcmError
-from zgcm.lines import Part, line_number, part_bytes, read_lines
-from zgcm.records import read_checked
+from zgcm.records import lines, read_checked
+from zgcm.records.badlines import escaped
+from zgcm.records.lines import Part, line_number, part_bytes, read_lines
 
 PACK = {".jsonl": bytes, ".jsonl.gz": gzip.compress, ".jsonl.zst": zstandard.compress}
 
@@ -78,7 +77,7 @@ def test_two_parquet_columns_of_one_name_are_refused(tmp_path):
 def test_a_line_beyond_the_limit_is_not_held_but_filed(tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "CHUNK_BYTES", 100)
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1000)
-    monkeypatch.setattr("zgcm.records.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("zgcm.records.files.MAX_LINE_BYTES", 1000)
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'{"a": 1}\n{"a": "' + b"y" * 50_000 + b'"}\n{"a": 2}\n')
     assert max(len(line.data) for line in read_lines(path)) <= 1100

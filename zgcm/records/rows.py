@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from zgcm.badlines import BadLine
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open
-from zgcm.lines import Part
-from zgcm.parse import MAX_DEPTH, Record, Refused
+from zgcm.records.badlines import BadLine
+from zgcm.records.lines import Part
+from zgcm.records.parse import MAX_DEPTH, Record, Refused
 
 if TYPE_CHECKING:
     import pyarrow

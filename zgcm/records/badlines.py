@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
-from zgcm.lines import Line, Part, line_number
-from zgcm.parse import Refused
+from zgcm.records.lines import Line, Part, line_number
+from zgcm.records.parse import Refused
 
 RAW_BYTES = 2000
 """Of a bad line that are shown; the rest is only counted."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zgcm.parse import MAX_DEPTH, Refused, parse_checked, parse_object
+from zgcm.records.parse import MAX_DEPTH, Refused, parse_checked, parse_object
 
 numbers = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 scalars = st.none() | st.booleans() | st.text() | numbers
