@@ -23,7 +23,7 @@ if not workflow.overwrite_configfiles:  # testing `config` would break `--config
 
 
 LAYOUT = Layout()
-os.environ["ZGCM_CHECKOUT"] = str(CHECKOUT)  # profiles of the user's lie below it
+os.environ.update(ZGCM_CHECKOUT=str(CHECKOUT))  # profiles of the user's lie below it
 try:
     RECIPE, RECIPE_FILE = resolve(config, CHECKOUT, LAYOUT.root)
     check_stamp(LAYOUT.stamp, RECIPE.name)
