@@ -18,7 +18,8 @@ def recipe_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The tiny recipe with stage lengths of these tests' own: tuning the recipe breaks none of them."""
     lengths = tmp_path_factory.mktemp("recipe") / "lengths.yaml"
     lengths.write_text(
-        "stages: {pretrain_1t: {schedule: {train_iters: 100}}, pretrain_3p2t: {schedule: {train_iters: 250}}}"
+        "stages: {pretrain_1t: {schedule: {train_iters: 100}}, pretrain_3p2t: {schedule: {train_iters: 250}},"
+        " sft: {schedule: {epochs: 1}}}"
     )
     return [ROOT / "config/tiny.yaml", lengths]
 
