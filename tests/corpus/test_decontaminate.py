@@ -128,7 +128,7 @@ def test_a_mix_leaves_contaminated_rows_out_and_says_why(tmp_path):
     recipe = make_recipe({"web": 2}, {"m": mix, "plain": {"sources": {"web": 1}}})
     rows = [document("clean text", "0"), document(f"{FILLER}: {QUESTION}", "1"), document(QUESTION, "2")]
     write_source(layout, "web", [rows[:2], rows[2:]])
-    with pytest.raises(ZgcmError, match="zgcm contamination MIX SOURCE SHARD"):
+    with pytest.raises(ZgcmError, match="zgcm contamination m SOURCE SHARD"):
         deduplicate(recipe, layout, "m")
     with pytest.raises(ZgcmError, match="No such mix with evaluation files"):
         contaminate_shard(recipe, layout, "plain", "web", "00000")

@@ -18,6 +18,10 @@ from zgcm.train.arguments import megatron_argv, packed_metadata, plan, train_sta
 CHECKOUT = Path(__file__).parents[2]
 
 
+NOTHING_MADE = Layout(Path("no results yet"))
+"""Not `results`: what a run left in the checkout would be read."""
+
+
 @pytest.fixture(scope="module")
 def big():
     return load_recipe([CHECKOUT / "config" / "zgcm-7b.yaml"])
@@ -25,7 +29,7 @@ def big():
 
 def options(recipe, stage, layout=None):
     """Option -> its value, or True for a switch."""
-    layout = layout or Layout(Path("results"))
+    layout = layout or NOTHING_MADE
     found = {}
     for line in megatron_argv(recipe, layout, stage, Path("run"), plan(recipe, layout, stage)):
         for part in line:
@@ -149,7 +153,7 @@ def test_megatron_accepts_every_option(big):
     parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
     add_megatron_arguments(parser)
     for stage in big.train_stages():
-        layout = Layout(Path("results"))
+        layout = NOTHING_MADE
         lines = megatron_argv(big, layout, stage, Path("run"), plan(big, layout, stage))
         args = parser.parse_args([part for line in lines for part in line])
         assert args.window_size == (127, 0)
