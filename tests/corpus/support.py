@@ -8,6 +8,7 @@ import yaml
 
 from zgcm.config.corpus import Cleaning
 from zgcm.config.load import validate_recipe
+from zgcm.config.profiles import find_profile
 from zgcm.config.recipe import Recipe
 from zgcm.corpus.order import cleaning_settings, step_order
 from zgcm.corpus.pipeline import run_steps
@@ -35,3 +36,20 @@ def clean_one(
     sample = Sample("test", "1", stage, category, {"source": "here", **data})
     (done,) = run_steps([sample], steps, settings, Counter())
     return done
+
+
+def outcome(stage: Any, category: Any, data: Data, cleaning: Data | None = None) -> tuple[str, list[str]]:
+    """Decision and reasons after all steps."""
+    sample = clean_one(stage, category, data, cleaning)
+    return sample.decision, sample.reasons
+
+
+def profiled(profile: str, data: Data, settings: Data | None = None) -> Sample:
+    """`data` after the steps of a registered profile and those of its first stage and category."""
+    found = find_profile(profile)
+    return clean_one(found.stages[0], found.categories[0], data, {"settings": settings or {}}, profile)
+
+
+def judged(profile: str, data: Data, settings: Data | None = None) -> tuple[str, list[str]]:
+    sample = profiled(profile, data, settings)
+    return sample.decision, sample.reasons

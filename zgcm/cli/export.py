@@ -1,26 +1,18 @@
 """`zgcm export STAGE`: weights of a finished stage in Hugging Face format."""
 
-import json
+from typing import Annotated
 
 import typer
 
-from zgcm.cli.app import (
-    DEFAULT_RECIPE,
-    DEFAULT_RESULTS,
-    JsonOption,
-    RecipeOption,
-    ResultsOption,
-    app,
-    open_recipe,
-)
+from zgcm.cli.opened import Opened, recipe_verb
 
 
-@app.command()
+@recipe_verb()
 def export(
-    stage: str = typer.Argument(help="A finished stage of the recipe, for instance sft or rl_math."),
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
+    opened: Opened,
+    stage: Annotated[
+        str, typer.Argument(help="A finished stage of the recipe, for instance sft or rl_math.")
+    ],
 ) -> None:
     """Write a finished stage as a Hugging Face directory, in the layout of the published model.
 
@@ -30,13 +22,10 @@ def export(
     """
     from zgcm.model.export import export_stage
 
-    loaded, layout = open_recipe(recipe, results)
-    manifest = export_stage(loaded, layout, stage)
-    if as_json:
-        print(json.dumps(manifest))
-        return
+    manifest = export_stage(opened.recipe, opened.layout, stage)
     size = sum(file["bytes"] for file in manifest["files"].values())
-    typer.echo(
+    opened.say(
+        manifest,
         f"{stage}: {manifest['parameters']:,} parameters in {manifest['dtype']}, {size / 1e6:,.1f} MB, "
-        f"in {layout.export(stage)}"
+        f"in {opened.layout.export(stage)}",
     )

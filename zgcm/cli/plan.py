@@ -1,19 +1,10 @@
 """`zgcm plan`: what will run and what it costs, before it runs."""
 
-import json
 from typing import Annotated, Any
 
 import typer
 
-from zgcm.cli.app import (
-    DEFAULT_RECIPE,
-    DEFAULT_RESULTS,
-    JsonOption,
-    RecipeOption,
-    ResultsOption,
-    app,
-    open_recipe,
-)
+from zgcm.cli.opened import Opened, recipe_verb
 
 HEADINGS = (
     *("stage", "state", "steps", "seq", "tokens", "GFLOP/token", "(full attention)"),
@@ -21,10 +12,9 @@ HEADINGS = (
 )
 
 
-@app.command()
+@recipe_verb()
 def plan(
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
+    opened: Opened,
     tflops_per_gpu: Annotated[
         float | None,
         typer.Option(min=1e-9, help="Assumed model TFLOP/s of one GPU, windows honoured. [published: 468]"),
@@ -33,7 +23,6 @@ def plan(
         float | None,
         typer.Option(min=1e-9, help="Assumed rate of one GPU in every stage; wins over TFLOP/s."),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Per stage: steps, tokens, FLOPs, GPU-hours, nodes and disk; assumed mixture weights are flagged.
 
@@ -42,10 +31,11 @@ def plan(
     """
     from zgcm.plan import Assumption, cost_plan
 
-    loaded, layout = open_recipe(recipe, results)
     rate = {} if tflops_per_gpu is None else {"tflops": tflops_per_gpu}
-    costs = cost_plan(loaded, layout, Assumption(tokens_per_second=tokens_per_second_per_gpu, **rate))
-    print(json.dumps(costs, indent=2) if as_json else render(costs))
+    costs = cost_plan(
+        opened.recipe, opened.layout, Assumption(tokens_per_second=tokens_per_second_per_gpu, **rate)
+    )
+    opened.say(costs, render(costs))
 
 
 def render(costs: dict[str, Any]) -> str:

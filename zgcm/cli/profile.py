@@ -1,20 +1,12 @@
 """`zgcm profile`: look at a raw dataset and draft its source."""
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zgcm.cli.app import (
-    DEFAULT_RECIPE,
-    DEFAULT_RESULTS,
-    JsonOption,
-    RecipeOption,
-    ResultsOption,
-    app,
-    open_recipe,
-)
+from zgcm.cli.opened import Opened, recipe_verb
 
 if TYPE_CHECKING:
     from zgcm.corpus.survey import Survey
@@ -23,8 +15,9 @@ if TYPE_CHECKING:
 SHOWN_VALUES = 5
 
 
-@app.command()
+@recipe_verb()
 def profile(
+    opened: Opened,
     where: Annotated[
         list[str], typer.Argument(metavar="FILE | SOURCE SHARD", help="A raw file, or a shard of the recipe.")
     ],
@@ -34,9 +27,6 @@ def profile(
     draft: Annotated[
         bool, typer.Option("--draft", help="Print a source for the recipe to start from, as YAML.")
     ] = False,
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
 ) -> None:
     """Look at a raw dataset: fields, types, lengths, languages, duplicates, noise. Changes nothing.
 
@@ -52,18 +42,14 @@ def profile(
     from zgcm.corpus.draft import draft_source, draft_yaml
     from zgcm.corpus.survey import survey
 
-    path, part, name = _raw_file(where, recipe, results)
+    path, part, name = _raw_file(opened, where)
     found = survey(path, limit, part, lambda records: typer.echo(f"{records:,} records", err=True))
-    if as_json:
-        drafted = {"draft": draft_source(found)} if draft else {}
-        typer.echo(json.dumps({**found.summary(), **drafted}, ensure_ascii=False, sort_keys=True))
-    elif draft:
-        typer.echo(draft_yaml(found, name), nl=False)
-    else:
-        _show(found)
+    drafted = {"draft": draft_source(found)} if draft else {}
+    line = draft_yaml(found, name).rstrip() if draft else "\n".join(_lines(found))
+    opened.say({**found.summary(), **drafted}, line)
 
 
-def _raw_file(where: list[str], recipe: list[Path], results: Path) -> tuple[Path, "Part", str]:
+def _raw_file(opened: Opened, where: list[str]) -> tuple[Path, "Part", str]:
     """The file, the part of it, and the source's name when it is one of the recipe's."""
     from zgcm.corpus.raw import find_raw
     from zgcm.errors import ZgcmError
@@ -74,11 +60,11 @@ def _raw_file(where: list[str], recipe: list[Path], results: Path) -> tuple[Path
         return Path(where[0]), WHOLE, ""
     if len(where) > 2:
         raise ZgcmError("One dataset at a time", found=" ".join(where), expected="FILE, or SOURCE SHARD")
-    loaded, layout = open_recipe(recipe, results)
-    return find_raw(loaded, layout, *where), raw_part(loaded, *where), where[0]
+    recipe = opened.recipe
+    return find_raw(recipe, opened.layout, *where), raw_part(recipe, *where), where[0]
 
 
-def _show(found: "Survey") -> None:
+def _lines(found: "Survey") -> Iterator[str]:
     from zgcm.corpus.noise import ADVICE
 
     told = found.summary()
@@ -91,24 +77,24 @@ def _show(found: "Survey") -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        typer.echo("  ".join([*cells, row[-1]]).rstrip())
-    typer.echo("")
+        yield "  ".join([*cells, row[-1]]).rstrip()
+    yield ""
     characters = told["characters"]
-    typer.echo(
+    yield (
         f"text        {characters['mean']:,.0f} characters on average, "
         f"median {characters['p50']:,}, 95 % below {characters['p95']:,}, longest {characters['max']:,}"
     )
-    typer.echo(f"languages   {_shares(told['languages']) or 'none'}")
-    typer.echo(f"duplicates  {told['duplicate_share']:.1%} repeat an earlier text")
+    yield f"languages   {_shares(told['languages']) or 'none'}"
+    yield f"duplicates  {told['duplicate_share']:.1%} repeat an earlier text"
     for index, (noise, share) in enumerate(told["noise"].items()):
-        typer.echo(f"{'noise' if not index else '':10}  {share:.1%} {noise}: {ADVICE[noise]}")
+        yield f"{'noise' if not index else '':10}  {share:.1%} {noise}: {ADVICE[noise]}"
     if found.fields_left_out:
         shown = f"the first {len(found.fields):,} are shown"
-        typer.echo(f"fields      {shown}; {found.fields_left_out:,} values of others are left out")
+        yield f"fields      {shown}; {found.fields_left_out:,} values of others are left out"
     if found.bad_lines:
-        typer.echo(f"bad lines   {found.bad_lines:,}; the first: {found.first_bad_line}")
+        yield f"bad lines   {found.bad_lines:,}; the first: {found.first_bad_line}"
     whole = "all" if found.complete else "the first"
-    typer.echo(f"{found.path}: {whole} {found.records:,} records; --draft prints a source to start from")
+    yield f"{found.path}: {whole} {found.records:,} records; --draft prints a source to start from"
 
 
 def _values(values: dict[str, int]) -> str:

@@ -1,12 +1,10 @@
 """`zgcm report`: one page about everything."""
 
-import typer
-
-from zgcm.cli.app import DEFAULT_RECIPE, DEFAULT_RESULTS, RecipeOption, ResultsOption, app, open_recipe
+from zgcm.cli.opened import Opened, recipe_verb
 
 
-@app.command()
-def report(recipe: RecipeOption = DEFAULT_RECIPE, results: ResultsOption = DEFAULT_RESULTS) -> None:
+@recipe_verb()
+def report(opened: Opened) -> None:
     """Write results/report.html: pipeline, losses, reward, data counts, manifests, on one page.
 
     The page needs no network and no other file. An unfinished run gives a page too: it says what is missing.
@@ -14,7 +12,7 @@ def report(recipe: RecipeOption = DEFAULT_RECIPE, results: ResultsOption = DEFAU
     from zgcm.report.page import write_report
     from zgcm.rundir.stamp import check_stamp
 
-    loaded, layout = open_recipe(recipe, results)
-    check_stamp(layout.stamp, loaded.name)
-    path = write_report(loaded, layout)
-    typer.echo(f"Wrote {path} ({path.stat().st_size / 1e3:,.0f} kB)")
+    check_stamp(opened.layout.stamp, opened.recipe.name)
+    path = write_report(opened.recipe, opened.layout)
+    size = path.stat().st_size
+    opened.say({"report": str(path), "bytes": size}, f"Wrote {path} ({size / 1e3:,.0f} kB)")

@@ -1,26 +1,16 @@
 """`zgcm rl STAGE`: train one GRPO stage."""
 
-import json
+from typing import Annotated
 
 import typer
 
-from zgcm.cli.app import (
-    DEFAULT_RECIPE,
-    DEFAULT_RESULTS,
-    JsonOption,
-    RecipeOption,
-    ResultsOption,
-    app,
-    open_recipe,
-)
+from zgcm.cli.opened import Opened, recipe_verb
 
 
-@app.command()
+@recipe_verb()
 def rl(
-    stage: str = typer.Argument(help="An RL stage of the recipe, for instance rl_math."),
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
+    opened: Opened,
+    stage: Annotated[str, typer.Argument(help="An RL stage of the recipe, for instance rl_math.")],
 ) -> None:
     """Train a policy with GRPO: vLLM samples, verifiers reward, a torch learner updates.
 
@@ -30,13 +20,10 @@ def rl(
     """
     from zgcm.rl.run import run_stage
 
-    loaded, layout = open_recipe(recipe, results)
-    done = run_stage(loaded, layout, stage)
-    if as_json:
-        print(json.dumps(done))
-        return
+    done = run_stage(opened.recipe, opened.layout, stage)
     first, last = done["evaluations"][0], done["evaluations"][-1]
-    typer.echo(
+    opened.say(
+        done,
         f"{stage}: {done['steps']} steps, held-out reward {first['mean_raw_reward']:.3f} -> "
-        f"{last['mean_raw_reward']:.3f} ({last['completions']} completions), policy {done['policy']}"
+        f"{last['mean_raw_reward']:.3f} ({last['completions']} completions), policy {done['policy']}",
     )

@@ -1,26 +1,10 @@
 """`zgcm status`: how far each stage is, and why a finished one is stale."""
 
-import json
-
-import typer
-
-from zgcm.cli.app import (
-    DEFAULT_RECIPE,
-    DEFAULT_RESULTS,
-    JsonOption,
-    RecipeOption,
-    ResultsOption,
-    app,
-    open_recipe,
-)
+from zgcm.cli.opened import Opened, recipe_verb
 
 
-@app.command()
-def status(
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    results: ResultsOption = DEFAULT_RESULTS,
-    as_json: JsonOption = False,
-) -> None:
+@recipe_verb()
+def status(opened: Opened) -> None:
     """State of every stage: done, running (step of total, loss), interrupted, stopped, stale or waiting.
 
     Reads files only; safe at any time, also beside a running pipeline. A stale stage names the recipe keys
@@ -29,18 +13,16 @@ def status(
     from zgcm.rundir.stamp import check_stamp
     from zgcm.status import last_value, stage_states
 
-    loaded, layout = open_recipe(recipe, results)
-    check_stamp(layout.stamp, loaded.name)
-    rows = stage_states(loaded, layout)
-    if as_json:
-        print(json.dumps(rows, indent=2))
-        return
+    check_stamp(opened.layout.stamp, opened.recipe.name)
+    rows = stage_states(opened.recipe, opened.layout)
+    lines = []
     widest = max(len(row["stage"]) for row in rows)
     for row in rows:
         total = "?" if row["steps"] is None else f"{row['steps']:,}"
         steps = f"{row['step']:,} of {total}" if row["run_id"] else f"{total} steps"
         line = f"{row['stage']:<{widest}}  {row['state']:<11}  {steps:>18}  {last_value(row):<14}"
-        typer.echo(f"{line}  {row['detail']}".rstrip())
+        lines.append(f"{line}  {row['detail']}".rstrip())
     done = sum(row["state"] == "done" for row in rows)
-    where = results if results.is_dir() else f"{results}, which does not exist"
-    typer.echo(f"{loaded.name}: {done} of {len(rows)} stages done in {where}")
+    where = opened.results if opened.results.is_dir() else f"{opened.results}, which does not exist"
+    lines.append(f"{opened.recipe.name}: {done} of {len(rows)} stages done in {where}")
+    opened.say(rows, "\n".join(lines))

@@ -4,7 +4,6 @@ A lock makes the number of shards known without a look at the data, so the dry r
 data nor network, and it pins the data: another byte is another source.
 """
 
-import glob
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file, write_json
 from zgcm.layout import read_lock, shard_count
-from zgcm.records import FORMATS, record_format
+from zgcm.records import FORMATS
+from zgcm.records.find import find_files
 
 Lock = dict[str, Any]
 """{"source", "kind", "repo", "revision", "assumed", "files": [{"path", "bytes", "sha256"}]}"""
@@ -114,7 +114,7 @@ def _lock(source: str, kind: str, files: list[dict[str, Any]], repo: str = "", r
 
 
 def _lock_files(source: str, wanted: list[str]) -> Lock:
-    paths = [path for item in wanted for path in _expand(item)]
+    paths = find_files(wanted)
     if not paths:
         raise ZgcmError(
             f"No files for source {source}", where=f"sources.{source}", found=" ".join(wanted) or "no paths",
@@ -122,23 +122,10 @@ def _lock_files(source: str, wanted: list[str]) -> Lock:
         )  # fmt: skip
     files = []
     for path in paths:
-        record_format(path)
-        if not path.is_file():
-            raise ZgcmError("No such file", where=str(path), hint="check the path")
         if path.stat().st_size == 0:
             raise ZgcmError("An empty file cannot be a shard", where=str(path), hint="leave it out")
         files.append({"path": str(path), "bytes": path.stat().st_size, "sha256": sha256_file(path)})
     return _lock(source, "files", files)
-
-
-def _expand(item: str) -> list[Path]:
-    """A file, the readable files of a directory, or those that match a pattern; sorted."""
-    path = Path(item)
-    if path.is_dir():
-        return sorted(file for file in path.rglob("*") if file.name.endswith(FORMATS))
-    if glob.has_magic(item):
-        return sorted(Path(match) for match in glob.glob(item, recursive=True))  # noqa: PTH207 - may be absolute
-    return [path]
 
 
 def describe_sources(recipe: Recipe) -> list[dict[str, Any]]:

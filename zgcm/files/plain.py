@@ -1,6 +1,5 @@
 """What the verbs on plain files share: which files, what each output is called, what is done already."""
 
-import glob
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ import xxhash
 from zgcm.errors import ZgcmError
 from zgcm.io import canonical_json, read_json, sha256_bytes
 from zgcm.records import FORMATS, record_format
+from zgcm.records.find import find_files
 
 if TYPE_CHECKING:
     from zgcm.config.corpus import Mix
@@ -24,26 +24,13 @@ Summary = dict[str, Any]
 
 def expand(inputs: Sequence[str]) -> list[Path]:
     """Files, the readable files of directories, and those that match patterns, in the order given."""
-    found = [path for item in inputs for path in _expand(item)]
+    found = find_files(inputs)
     if not found:
         raise ZgcmError(
             "No files to read", found=" ".join(inputs) or "no paths", expected=", ".join(FORMATS),
             hint="name files, a directory, or a quoted pattern",
         )  # fmt: skip
-    for path in found:
-        record_format(path)
-        if not path.is_file():
-            raise ZgcmError("No such file", where=str(path), hint="check the path")
     return found
-
-
-def _expand(item: str) -> list[Path]:
-    path = Path(item)
-    if path.is_dir():
-        return sorted(file for file in path.rglob("*") if file.name.endswith(FORMATS))
-    if glob.has_magic(item):
-        return sorted(Path(match) for match in glob.glob(item, recursive=True))  # noqa: PTH207 - may be absolute
-    return [path]
 
 
 def output_names(paths: Sequence[Path]) -> list[str]:
