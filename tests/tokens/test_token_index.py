@@ -1,5 +1,7 @@
 """The index verb: documents in, the same ids as `tokenizers`, nothing half-done when something is wrong."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ from zgcm.tokens.encode import encode, load_encoder
 from zgcm.tokens.facts import read_complexities, read_learned
 from zgcm.tokens.index import index_shard
 from zgcm.tokens.indexed import open_indexed
-from zgcm.tokens.parity import start_parity
+from zgcm.tokens.parity import encode_probes, start_parity
 from zgcm.tokens.tokenizer import load_tokenizer, tokenizer_facts
 
 
@@ -77,7 +79,7 @@ def test_special_tokens_in_documents_stay_text(workspace):
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), min_size=1, max_size=6))
 def test_gigatoken_equals_tokenizers_on_any_text(encoder, texts):
-    reference = start_parity(encoder)
+    reference = start_parity(encoder, encode_probes(encoder))
     encoded = encode(encoder, [[text, encoder.end_id] for text in texts])
     ends = np.cumsum(encoded.lengths)
     for text, length, end in zip(texts, encoded.lengths, ends, strict=True):
@@ -121,8 +123,9 @@ def test_probes_catch_a_backend_that_knows_special_tokens(encoder, tokenizer_dir
     from gigatoken.gigatoken_rs import load_hf_json
 
     whole = load_hf_json((tokenizer_directory / "tokenizer.json").read_text())
+    wrong = dataclasses.replace(encoder, backend=whole)
     with pytest.raises(ZgcmError, match="probe 6"):
-        start_parity(encoding.Encoder(whole, **{k: v for k, v in vars(encoder).items() if k != "backend"}))
+        start_parity(wrong, encode_probes(wrong))
 
 
 def test_the_sample_is_bounded():

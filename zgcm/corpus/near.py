@@ -5,8 +5,9 @@
     2. Verification: exact Jaccard of the shingle sets, recomputed from the cleaned text of candidates only.
     3. Clusters: connected components of the verified pairs. The survivor is the first by priority.
 
-Everything lies in duckdb tables, which spill, and in one flat file of shingle sets. Memory holds a batch of
-pairs and two sets, whatever the number of documents. The result depends on the documents and their priority,
+Everything lies in duckdb tables, which spill, and in one flat file of shingle sets. Python holds a batch of
+pairs and two sets; duckdb holds more than its limit as documents grow (docs/mixes.md has figures). The result
+depends on the documents and their priority,
 not on files, threads or the order in which anything ends.
 """
 

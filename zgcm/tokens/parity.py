@@ -91,7 +91,7 @@ class Checking:
 
     def __init__(self, encoder: Encoder, pool: ThreadPoolExecutor) -> None:
         self._pool = pool
-        self._parity = pool.submit(_started, encoder, _encoded_probes(encoder))
+        self._parity = pool.submit(start_parity, encoder, encode_probes(encoder))
         self._waiting: list[Future[None]] = []
         self.sample = Sample()
 
@@ -114,16 +114,12 @@ class Checking:
         return self.sample.result()
 
 
-def start_parity(encoder: Encoder) -> Parity:
-    """Load the reference and compare the probes. Raises ZgcmError when an id differs."""
-    return _started(encoder, _encoded_probes(encoder))
-
-
-def _encoded_probes(encoder: Encoder) -> list[np.ndarray]:
+def encode_probes(encoder: Encoder) -> list[np.ndarray]:
     return [encode(encoder, [[probe]]).tokens for probe in PROBES]
 
 
-def _started(encoder: Encoder, probes: list[np.ndarray]) -> Parity:
+def start_parity(encoder: Encoder, probes: list[np.ndarray]) -> Parity:
+    """Load the reference and compare gigatoken's ids of the probes. Raises ZgcmError when one differs."""
     from tokenizers import Tokenizer
 
     plain = Tokenizer.from_str(json.dumps(without_added_tokens(encoder.directory)))
