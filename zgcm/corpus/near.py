@@ -7,8 +7,7 @@
 
 Everything lies in duckdb tables, which spill, and in one flat file of shingle sets. Python holds a batch of
 pairs and two sets; duckdb holds more than its limit as documents grow (docs/mixes.md has figures). The result
-depends on the documents and their priority,
-not on files, threads or the order in which anything ends.
+depends on the documents and their priority, not on files, threads or the order in which anything ends.
 """
 
 import os
