@@ -144,8 +144,8 @@ def test_a_deleted_checkpoint_makes_nothing_stale_but_export_misses_it(
     shutil.move(runs, aside)
     try:
         assert stale(finished) == {}
-        recipe = next((finished / "results/.recipes").iterdir())
-        verb = [sys.executable, "-m", "zgcm.cli", "export", "sft", "--recipe", recipe]
+        recipe = [part for path in MINI[1:] for part in ("--recipe", path)]
+        verb = [sys.executable, "-m", "zgcm.cli", "export", "sft", *recipe]
         missing = call([*verb, "--results", finished / "results"])
         assert missing.returncode == 1
         assert "results/sft/runs" in missing.stderr and "Traceback" not in missing.stderr
