@@ -137,7 +137,7 @@ def test_print_argv_needs_nothing(tmp_path):
     recipe = write_recipe(tmp_path / "recipe.yaml")
     command = [sys.executable, "-m", "zgcm.cli", "train", "one", "--print-argv", "--json", "-r", str(recipe)]
     answer = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert "--num-layers" in json.loads(answer.stdout)
+    assert "--num-layers" in json.loads(answer.stdout)["argv"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["recipe.yaml"]
 
 

@@ -1,7 +1,5 @@
 """`zgcm train STAGE`: train one stage of the recipe with megatron-core."""
 
-import json
-import shlex
 from typing import Annotated
 
 import typer
@@ -37,15 +35,13 @@ def train(
 
 
 def show_argv(opened: Opened, stage: str) -> None:
-    from zgcm.train.arguments import megatron_argv, plan, train_stage
+    from zgcm.train import printed
 
     recipe, layout = opened.recipe, opened.layout
-    options = megatron_argv(recipe, layout, stage, layout.runs(stage) / "RUN_ID", plan(recipe, layout, stage))
-    if opened.as_json:
-        print(json.dumps([part for option in options for part in option]))
-        return
-    for mix in train_stage(recipe, stage).mix:
-        if recipe.mixes[mix].assumed:
-            print(f"# mix {mix}: its weights were never published; these are assumed")
-    for option in options:
-        print(shlex.join(option))
+    facts = {
+        "stage": stage,
+        "argv": printed.argv(recipe, layout, stage),
+        "assumed": printed.assumed(recipe, layout, stage),
+        "beside": printed.beside(recipe, stage),
+    }
+    opened.say(facts, "\n".join(printed.text(recipe, layout, stage)))

@@ -119,6 +119,20 @@ def megatron_argv(recipe: Recipe, layout: Layout, name: str, run: Path, length: 
     ]
 
 
+def load_argv(stage: TrainStage, run: Path, *, resuming: bool = False) -> Options:
+    """Where weights come from: this run, the stage before (its optimizer too if `continues`), or nowhere.
+
+    RUN/initial holds a link to the checkpoint of the stage before; once the run has its own, `resuming` is
+    true and nothing else is loaded, however often the stage starts again.
+    """
+    own = ["--load", str(run / "checkpoints")]
+    if resuming or stage.init is None:
+        return own
+    if stage.continues:
+        return ["--load", str(run / "initial")]
+    return [*own, "--pretrained-checkpoint", str(run / "initial")]
+
+
 def _model(recipe: Recipe, stage: TrainStage) -> list[Options]:
     model = recipe.model
     heads = ["--num-attention-heads", model.num_attention_heads]
