@@ -1,7 +1,7 @@
 """Megatron option -> the published value it carries, or the reason why nothing published stands behind it.
 
-Published values are variables of tests/config/published.json: of the stage's own environment file, else of the
-flags that its launcher always passes (`launcher` in pretraining and mid-training, `sft_runner`).
+Published values are variables of tests/config/published.json: of the stage's own environment file, else of
+the flags that its launcher always passes (`launcher` in pretraining and mid-training, `sft_runner`).
 """
 
 from collections.abc import Callable
@@ -157,6 +157,9 @@ TRACES: dict[str, Trace] = {
     ),
     "--dataloader-type": Ours(
         "published for SFT (DATALOADER_TYPE cyclic); before it megatron-core's default, written out"
+    ),
+    "--no-data-sharding": Ours(
+        "the published order of packed sequences hangs on the number of data-parallel ranks, ours does not"
     ),
     "--no-create-attention-mask-in-dataloader": Ours(
         "published before SFT; packed sequences carry their boundaries and need no mask either"

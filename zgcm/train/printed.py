@@ -25,7 +25,7 @@ def argv(recipe: Recipe, layout: Layout, name: str) -> list[str]:
 
 
 def text(recipe: Recipe, layout: Layout, name: str) -> list[str]:
-    """Lines: what is assumed and what our trainer adds as comments, then one argument with its value a line."""
+    """What is assumed and what our trainer adds, as comments; then one argument with its value a line."""
     lines = [f"# assumed: {line}" for line in assumed(recipe, layout, name)]
     lines += ["# Beside megatron-core's options, from trainer.json:"]
     lines += [f"#   {key}: {value}" for key, value in beside(recipe, name).items()]
