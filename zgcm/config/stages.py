@@ -58,8 +58,8 @@ class Optimizer(Section):
     """Of the exponential average that is orthogonalised."""
     muon_scale_mode: Literal["spectral", "unit_rms_norm", "shape_scaling"] = "spectral"
     """How an update is scaled by its matrix's shape."""
-    muon_fp32_matmul_prec: Literal["low", "medium", "high"] = "medium"
-    """Precision of the orthogonalisation; medium computes in bf16."""
+    muon_fp32_matmul_prec: Literal["medium", "high"] = "medium"
+    """Of the orthogonalisation: bf16 (medium) or TF32 (high). torch has no `low`, which Megatron offers."""
     muon_coefficient_type: Literal["quintic", "polar_express", "simple"] = "quintic"
     """Coefficients of the Newton-Schulz iteration."""
     muon_num_ns_steps: PositiveInt = 5
