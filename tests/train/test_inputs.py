@@ -108,5 +108,19 @@ def test_rewritten_tokens_never_meet_an_old_index(tmp_path):
     assert run_id("0", inputs[0]) != run_id("0", inputs[1])
 
 
+@pytest.mark.parametrize("part", ["tokens", "targets", "cu_seqlens"])
+def test_each_part_of_packed_sequences_is_checked(tmp_path, part):
+    recipe, layout = make(tmp_path / "results")
+    path = layout.mix("packed") / f"00000_{part}.bin"
+    content = path.read_bytes()
+    for damaged, message in ((content[:-4], "not the one"), (content[4:] + content[:4], "rewritten after")):
+        path.write_bytes(damaged)
+        with pytest.raises(ZgcmError, match=message):
+            shard_report(layout, recipe.train_stages()["tuned"], "packed", "00000")
+    path.unlink()
+    with pytest.raises(ZgcmError, match="A mix shard is missing"):
+        shard_report(layout, recipe.train_stages()["tuned"], "packed", "00000")
+
+
 def check(recipe, layout, mix):
     shard_report(layout, recipe.train_stages()["mid"], mix, "00000")

@@ -36,6 +36,8 @@ def train(
 
     The same command starts, resumes after a crash, and does nothing more once the stage is finished.
     SIGTERM or SIGUSR2 make it save and stop. Losses of every iteration: results/STAGE/runs/RUN/loss.jsonl.
+
+    Three options look before a run and change nothing. Example: zgcm train sft --validate-only
     """
     if sum((print_argv, validate_only, smoke is not None)) > 1:
         raise ZgcmError(
