@@ -41,7 +41,7 @@ def clean_shard(
     section = require_shard(recipe, source, shard)
     raw, part = find_raw(recipe, layout, source, shard), raw_part(recipe, source, shard)
     steps = step_order(section.stage, section.category, section.profile)
-    settings = cleaning_settings(section.cleaning, f"sources.{source}", steps, section.profile)
+    settings = cleaning_settings(section)
     counters: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     found: Counter[str] = Counter()
