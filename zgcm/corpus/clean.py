@@ -69,16 +69,15 @@ def clean_shard(
         rejects.check(lines, section.max_bad_fraction, f"sources.{source}.max_bad_fraction")
         if not counters["input"]:
             raise ZgcmError(
-                f"Shard {shard} of source {source} holds no records", where=str(raw),
-                expected="at least one JSON object",
-                hint="leave the file out of the source" if part.of == 1 else "lower its shards_per_file",
+                "There is no record to clean", where=str(raw), expected="at least one JSON object",
+                hint="leave the file out" if part.of == 1 else f"lower sources.{source}.shards_per_file",
             )  # fmt: skip
         if not texts:  # not a matter of quality: the text lies in a field that nobody named
             raise ZgcmError(
-                f"No record of shard {shard} of source {source} has a text", where=str(raw),
+                "No record has a text", where=str(raw),
                 found=f"the fields {', '.join(map(str, fields))}; dropped: {_most_common(reasons)}",
                 expected=f"text in {', '.join(section.text_fields)}",
-                hint=f"name its field in sources.{source}.text_fields, or map it: field_map: {{FIELD: text}}",
+                hint=f"name its field: sources.{source}.text_fields: [FIELD]",
             )  # fmt: skip
     summary = {
         "source": source,
