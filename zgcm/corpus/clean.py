@@ -77,7 +77,7 @@ def clean_shard(
                 "No record has a text", where=str(raw),
                 found=f"the fields {', '.join(map(str, fields))}; dropped: {_most_common(reasons)}",
                 expected=f"text in {', '.join(section.text_fields)}",
-                hint=f"name its field: sources.{source}.text_fields: [FIELD]",
+                hint=f"name its field in sources.{source}.text_fields",
             )  # fmt: skip
     summary = {
         "source": source,

@@ -160,7 +160,7 @@ def _compared(job: CompareJob) -> Iterator[Record]:
             "text_fields": ["text"],
             "source_id": str(record.get("source_id") or record["data"].get("id") or f"{job.name}:{row}"),
             "decision": record.get("decision", "keep"),
-            "metrics": record.get("metrics") or {},
+            "metrics": record.get("metrics", {}),
         }
 
 
