@@ -8,12 +8,13 @@ command again then does the rest, since each item's function skips what is done.
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from zgcm.errors import ZgcmError
 from zgcm.files import submitted
@@ -89,8 +90,8 @@ def _in_processes[T, R](
 
     # Spawned, not forked: tokenizers have threads, and a fork would copy their locks.
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_end_with_the_parent) as pool:
-        waiting = {pool.submit(function, item): number for number, item in enumerate(items)}
+    with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_be_a_worker) as pool:
+        waiting = {pool.submit(_work, function, item): number for number, item in enumerate(items)}
         try:
             for future in as_completed(waiting):
                 yield waiting[future], future.result()
@@ -101,12 +102,29 @@ def _in_processes[T, R](
                 hint="use fewer --jobs; the same command again does what is left",
             ) from error  # fmt: skip
         except BaseException:
+            for worker in multiprocessing.active_children():
+                worker.terminate()
             pool.shutdown(cancel_futures=True)
             raise
 
 
-def _end_with_the_parent() -> None:
-    """A worker whose parent is killed would wait for work for ever."""
+def _work[T, R](function: Callable[[T], R], item: T) -> R:
+    """One item, in a worker. Told to stop, the worker removes its temporary files and ends."""
+    try:
+        return function(item)
+    except SystemExit as stop:
+        os._exit(int(stop.code or 0))
+
+
+def _stop(number: int, frame: Any) -> None:
+    raise SystemExit(128 + number)
+
+
+def _be_a_worker() -> None:
+    """Stop quietly: Ctrl-C goes to workers too, and the parent tells of it. End with the parent: a worker
+    whose parent was killed would wait for work for ever."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
