@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from zgcm.config.profiles import profile_problems
 from zgcm.config.rl import DemoPrompts, RLStage
+from zgcm.config.settings import setting_problems
 from zgcm.config.stages import TrainStage
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def problems(recipe: "Recipe") -> list[str]:
 def _contradictions(recipe: "Recipe") -> Iterator[str]:
     for name, source in recipe.sources.items():
         yield from (f"sources.{name}.profile: {problem}" for problem in profile_problems(source))
+        for key, problem in setting_problems(source):
+            yield f"sources.{name}.cleaning.settings.{key}: {problem}"
     for name, stage in recipe.stages.items():
         at = f"stages.{name}"
         if isinstance(stage, RLStage):

@@ -9,19 +9,23 @@ from typing import Any
 from pydantic import ValidationError
 
 from zgcm.config.explain import describe
+from zgcm.config.places import locate
 from zgcm.config.recipe import Recipe, deep_merge
 from zgcm.config.yamlfile import Lines, read_yaml
 from zgcm.errors import ZgcmError
 
 
-def load_recipe(paths: list[Path]) -> Recipe:
-    """Load one recipe file and its overlays, later ones winning key by key. Raises ZgcmError."""
+def load_recipe(paths: list[Path], checkout: Path | None = None) -> Recipe:
+    """Load one recipe file and its overlays, later ones winning key by key. `checkout` is where locks and
+    evaluation files lie when that is not the working directory. Raises ZgcmError."""
     merged: dict[str, Any] = {}
     lines: Lines = {}
     for path in paths:
         data, places = read_yaml(path)
         merged = deep_merge(merged, data)
         lines |= places
+    if checkout is not None:
+        merged = locate(merged, checkout)
     return validate_recipe(merged, where=", ".join(map(str, paths)), lines=lines)
 
 

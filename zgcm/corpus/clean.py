@@ -41,7 +41,7 @@ def clean_shard(
     section = require_shard(recipe, source, shard)
     raw, part = find_raw(recipe, layout, source, shard), raw_part(recipe, source, shard)
     steps = step_order(section.stage, section.category, section.profile)
-    settings = cleaning_settings(section.cleaning, f"sources.{source}", steps, section.profile)
+    settings = cleaning_settings(section)
     counters: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     found: Counter[str] = Counter()
@@ -69,16 +69,15 @@ def clean_shard(
         rejects.check(lines, section.max_bad_fraction, f"sources.{source}.max_bad_fraction")
         if not counters["input"]:
             raise ZgcmError(
-                f"Shard {shard} of source {source} holds no records", where=str(raw),
-                expected="at least one JSON object",
-                hint="leave the file out of the source" if part.of == 1 else "lower its shards_per_file",
+                "There is no record to clean", where=str(raw), expected="at least one JSON object",
+                hint="leave the file out" if part.of == 1 else f"lower sources.{source}.shards_per_file",
             )  # fmt: skip
         if not texts:  # not a matter of quality: the text lies in a field that nobody named
             raise ZgcmError(
-                f"No record of shard {shard} of source {source} has a text", where=str(raw),
+                "No record has a text", where=str(raw),
                 found=f"the fields {', '.join(map(str, fields))}; dropped: {_most_common(reasons)}",
                 expected=f"text in {', '.join(section.text_fields)}",
-                hint=f"name its field in sources.{source}.text_fields, or map it: field_map: {{FIELD: text}}",
+                hint=f"name its field in sources.{source}.text_fields",
             )  # fmt: skip
     summary = {
         "source": source,
