@@ -195,3 +195,7 @@ def on_this_context_rank(batch: dict[str, Any], packing: Any) -> dict[str, Any]:
 
 if __name__ == "__main__":
     main(sys.argv[1])
+if __name__ == "__mp_main__":  # a background writer of checkpoints; on a CPU it asks for a GPU too
+    from zgcm.train import cpu
+
+    cpu.install()

@@ -95,6 +95,9 @@ def resume_and_train(
         made = spikes.decide(run, name, stage.spikes, beginning)
         whole = whole if whole and is_usable(made)(*whole) else newest(directory, made)
         if whole is not None and whole[0] >= length.iterations:
+            checkpoints.prune(
+                directory, *kept(stage)
+            )  # the last one of an asynchronous save came after its own
             return whole[1]
         start = beginning if whole is None else whole[0]
         prepare(run, name, start, length, whole, made)
@@ -159,6 +162,11 @@ def load_options(
     return [*own, "--pretrained-checkpoint", str(previous)]
 
 
+def kept(stage: TrainStage) -> tuple[int, int | None, int]:
+    """Of checkpoints.prune: recent, every, reach."""
+    return stage.checkpoints.keep_recent, stage.checkpoints.keep_every, spikes.reach(stage.spikes)
+
+
 def trainer_settings(
     recipe: Recipe,
     name: str,
@@ -170,7 +178,6 @@ def trainer_settings(
 ) -> dict[str, Any]:
     """What zgcm.train.entry reads."""
     stage = train_stage(recipe, name)
-    keep = stage.checkpoints
     offset = inputs.initial["consumed_samples"] if stage.continues and inputs.initial else 0
     return {
         "stage": name,
@@ -194,7 +201,7 @@ def trainer_settings(
         "iterations": length.iterations,
         "log_interval": stage.log_interval,
         "prefetch": stage.dataloader_prefetch if stage.dataloader_workers else None,
-        "keep": [keep.keep_recent, keep.keep_every, spikes.reach(stage.spikes)],
+        "keep": kept(stage),
         "spikes": stage.spikes.model_dump(),
         "decisions": len(made),
         "left_out": spikes.left_out(made),
