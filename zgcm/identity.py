@@ -176,7 +176,10 @@ def _train(recipe: Recipe, name: str) -> tuple[Any, Parents]:
         parents.append(("train", stage.init))
     model = semantic(recipe.model)
     del model["export_vocab_size_divisible_by"]  # only export pads to it
-    return {"model": model, **semantic(stage)}, parents
+    settings = semantic(stage)
+    if stage.spikes.policy == "stop":
+        del settings["spikes"]  # then it decides whether a run ends, never how
+    return {"model": model, **settings}, parents
 
 
 def _export(recipe: Recipe, name: str) -> tuple[Any, Parents]:
