@@ -37,3 +37,22 @@ def first_iteration(recipe: Recipe, layout: Layout, name: str) -> int:
         return 0
     before = schedule(recipe, layout, str(stage.init))
     return before.iterations if before else 0
+
+
+def saves(recipe: Recipe, layout: Layout, name: str) -> list[int] | None:
+    """Iterations at which a stage saves: multiples of its interval, and its end."""
+    length = schedule(recipe, layout, name)
+    if length is None:
+        return None
+    first, interval = first_iteration(recipe, layout, name), length.save_interval
+    return [*range(first - first % interval + interval, length.iterations, interval), length.iterations]
+
+
+def checkpoints_kept(recipe: Recipe, layout: Layout, name: str) -> int | None:
+    """Complete checkpoints that remain at the end: the recent ones, and every N-th if the recipe says so."""
+    saved = saves(recipe, layout, name)
+    if saved is None:
+        return None
+    keep = recipe.train_stages()[name].checkpoints
+    for_good = [it for it in saved if keep.keep_every and it % keep.keep_every == 0]
+    return len({*saved[-keep.keep_recent :], *for_good})

@@ -8,13 +8,13 @@ GPU-hours rest on one stated assumption, a rate of model FLOPs a GPU; everything
 from dataclasses import dataclass
 from typing import Any
 
-from zgcm import lengths
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import TrainStage
 from zgcm.flops import checkpoint_bytes, flops_per_token
 from zgcm.io import read_json
 from zgcm.layout import Layout
+from zgcm.lengths import checkpoints_kept
 from zgcm.status import stage_states
 
 # The published 585 TFLOP/s/GPU of 16K pretraining charge full attention on every layer; with windows
@@ -110,18 +110,6 @@ def stage_plan(
         "checkpoints_kept": kept,
         "disk_bytes": None if kept is None else size * kept,
     }
-
-
-def checkpoints_kept(recipe: Recipe, layout: Layout, name: str) -> int | None:
-    """Complete checkpoints that remain at the end: the recent ones, and every N-th if the recipe says so."""
-    length = lengths.schedule(recipe, layout, name)
-    if length is None:
-        return None
-    keep = recipe.train_stages()[name].checkpoints
-    first = lengths.first_iteration(recipe, layout, name)
-    saved = [*range(first, length.iterations, length.save_interval)[1:], length.iterations]
-    for_good = [it for it in saved if keep.keep_every and it % keep.keep_every == 0]
-    return len({*saved[-keep.keep_recent :], *for_good})
 
 
 def rl_plan(stage: RLStage) -> dict[str, Any]:

@@ -22,8 +22,12 @@ RESERVED_STAGES = ("raw", "corpus", "tokens", "tokenizer", "mixes", "export")
 
 def problems(recipe: "Recipe") -> list[str]:
     """Every contradiction; first the names, and the rest only once all names resolve."""
-    names = list(_names(recipe))
-    return names or list(_contradictions(recipe))
+    return unknown_names(recipe) or list(_contradictions(recipe))
+
+
+def unknown_names(recipe: "Recipe") -> list[str]:
+    """Uses of sources, mixes and stages that do not exist. With one of these nothing else is certain."""
+    return list(_names(recipe))
 
 
 def _contradictions(recipe: "Recipe") -> Iterator[str]:

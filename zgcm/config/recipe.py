@@ -2,16 +2,18 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from zgcm.config.base import Section, execution
 from zgcm.config.corpus import Mix, Source
-from zgcm.config.crosscheck import problems
+from zgcm.config.crosscheck import problems, unknown_names
 from zgcm.config.model import Model, Tokenizer
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import Resources, TrainStage
 
 Stage = Annotated[TrainStage | RLStage, Field(discriminator="kind")]
+KEEP_CONTRADICTIONS = "keep_contradictions"
+"""Validation context that lets contradictions pass; see zgcm.config.load.load_with_contradictions."""
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
@@ -65,8 +67,9 @@ class Recipe(Section):
         return {**data, "stages": stages}
 
     @model_validator(mode="after")
-    def _no_contradiction(self) -> "Recipe":
-        found = problems(self)
+    def _no_contradiction(self, info: ValidationInfo) -> "Recipe":
+        keep = info.context is not None and info.context.get(KEEP_CONTRADICTIONS)
+        found = unknown_names(self) if keep else problems(self)
         if found:
             raise ValueError("\n".join(found))
         return self
