@@ -95,9 +95,7 @@ def resume_and_train(
         made = spikes.decide(run, name, stage.spikes, beginning)
         whole = whole if whole and is_usable(made)(*whole) else newest(directory, made)
         if whole is not None and whole[0] >= length.iterations:
-            checkpoints.prune(
-                directory, *kept(stage)
-            )  # the last one of an asynchronous save came after its own
+            checkpoints.prune(directory, *kept(stage))  # the last asynchronous save came after its own
             return whole[1]
         start = beginning if whole is None else whole[0]
         prepare(run, name, start, length, whole, made)
