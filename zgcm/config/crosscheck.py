@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 RESERVED_STAGES = ("raw", "corpus", "tokens", "tokenizer", "mixes", "export")
 """Directories below results/ that a stage's own directory results/{stage} would collide with."""
 
+KEEP_CONTRADICTIONS = "keep_contradictions"
+"""Validation context that lets contradictions pass; see zgcm.config.load.load_with_contradictions."""
+
 
 def problems(recipe: "Recipe") -> list[str]:
     """Every contradiction; first the names, and the rest only once all names resolve."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from zgcm.config.crosscheck import problems
+from zgcm.config.crosscheck import KEEP_CONTRADICTIONS, problems
 from zgcm.config.explain import describe
 from zgcm.config.places import locate
-from zgcm.config.recipe import KEEP_CONTRADICTIONS, Recipe, deep_merge
+from zgcm.config.recipe import Recipe, deep_merge
 from zgcm.config.yamlfile import Lines, read_yaml
 from zgcm.errors import ZgcmError
 

@@ -6,14 +6,12 @@ from pydantic import Field, ValidationInfo, model_validator
 
 from zgcm.config.base import Section, execution
 from zgcm.config.corpus import Mix, Source
-from zgcm.config.crosscheck import problems, unknown_names
+from zgcm.config.crosscheck import KEEP_CONTRADICTIONS, problems, unknown_names
 from zgcm.config.model import Model, Tokenizer
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import Resources, TrainStage
 
 Stage = Annotated[TrainStage | RLStage, Field(discriminator="kind")]
-KEEP_CONTRADICTIONS = "keep_contradictions"
-"""Validation context that lets contradictions pass; see zgcm.config.load.load_with_contradictions."""
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 

@@ -14,8 +14,8 @@ from zgcm.errors import ZgcmError
 from zgcm.io import read_json, sha256_file
 from zgcm.layout import Layout, mix_shards
 from zgcm.rundir import manifest
+from zgcm.train import shards
 from zgcm.train.arguments import only_mix, train_stage
-from zgcm.train.shards import check_files
 
 EOD = "<|endoftext|>"
 
@@ -147,7 +147,7 @@ def shard_report(layout: Layout, stage: TrainStage, mix: str, shard: str) -> dic
     path, packed = layout.mix(mix) / f"{shard}.json", stage.kind == "sft"
     report = read_json(path)
     prefix = layout.packed_prefix(mix, shard) if packed else layout.mix_prefix(mix, shard)
-    check_files(path, report, prefix, packed)
+    shards.check_files(path, report, prefix, packed)
     return report
 
 
