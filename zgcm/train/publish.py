@@ -14,6 +14,7 @@ import torch
 from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
+from zgcm.model.convert import MODEL_KEYS
 from zgcm.rundir import manifest, owner
 from zgcm.train import checkpoints
 
@@ -81,7 +82,7 @@ def weights_digest(checkpoint: Path) -> str:
     digest = hashlib.sha256()
     for name in sorted(entries):
         entry = entries[name]
-        if name.startswith("optimizer.") or not isinstance(entry, TensorStorageMetadata):
+        if not name.startswith(MODEL_KEYS) or not isinstance(entry, TensorStorageMetadata):
             continue
         tensor = torch.empty(entry.size, dtype=entry.properties.dtype)
         torch.distributed.checkpoint.load({name: tensor}, storage_reader=reader, no_dist=True)
