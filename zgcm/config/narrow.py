@@ -20,12 +20,9 @@ def narrow(data: dict[str, Any]) -> dict[str, Any]:
     if not only or not isinstance(only, list) or not all(isinstance(name, str) for name in only):
         return data
     stages = _entries(data, "stages")
-    adopted = {str(_get(stages[name], "init")) for name in only if name in stages}
-    kept = {
-        name: stage
-        for name, stage in stages.items()
-        if name in only or (name in adopted and _get(stage, "kind") == "adopted")
-    }
+    starts = {str(_get(stages[name], "init")) for name in only if name in stages}
+    adopted = [name for name in stages if name in starts and _get(stages[name], "kind") == "adopted"]
+    kept = {name: stages[name] for name in dict.fromkeys([*adopted, *only]) if name in stages}
     mixes = _mixes(_entries(data, "mixes"), kept.values())
     wanted = {source for mix in mixes.values() for source in _keys(mix, "sources")}
     tokenizer = data.get("tokenizer")

@@ -52,8 +52,8 @@ class Recipe(Section):
     stages: dict[Name, Stage]
     """What is trained or adopted, each stage after those above it."""
     only: list[Name] = execution([])
-    """Stages to keep, with the adopted ones that they start from; other stages, and mixes and sources that no
-    kept stage needs, are left out. Empty: all."""
+    """Stages to keep, in this order, with the adopted ones that they start from; other stages, and mixes and
+    sources that no kept stage needs, are left out. Empty: all."""
     step_resources: StepResources = execution(StepResources())
     """What all other steps ask the scheduler for."""
 

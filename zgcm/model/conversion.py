@@ -60,9 +60,18 @@ def to_huggingface(
     config = read_json(config_file)
     model, rows = model_of(config, str(config_file)), config["vocab_size"]
     found = find_checkpoint(checkpoint)
-    dtype = read_facts(found).dtype
+    facts, used = read_facts(found), vocabulary or rows
+    if not used <= min(facts.rows, rows):
+        raise ZgcmError(
+            "The vocabulary does not fit",
+            where=str(found),
+            found=f"{facts.rows} rows in the checkpoint, vocab_size {rows} in {config_file}",
+            expected=f"at least {used} in both",
+            hint="say with --vocabulary how many rows are tokens; the others are padding",
+        )
+    dtype = facts.dtype
     building = _begin(output)
-    named = read_megatron(found, model, vocabulary or rows, rows)
+    named = read_megatron(found, model, used, rows)
     write_safetensors(building, published.shapes(model, rows), named, getattr(torch, dtype))
     described = {key: value for key, value in config.items() if key not in ("dtype", "torch_dtype")}
     write_json(building / "config.json", {**described, "dtype": dtype})
@@ -77,7 +86,7 @@ def to_huggingface(
         "output": str(output),
         "dtype": dtype,
         "rows": rows,
-        "kept": vocabulary or rows,
+        "kept": used,
         "parameters": published.parameters(model, rows),
     }
 

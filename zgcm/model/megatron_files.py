@@ -31,6 +31,8 @@ class Facts:
     """Sequence length it was trained with last."""
     dtype: str
     """Of its weights: bfloat16 or float32."""
+    rows: int
+    """Of the embedding, padding included."""
 
 
 def find_checkpoint(path: Path) -> Path:
@@ -79,7 +81,13 @@ def read_facts(checkpoint: Path) -> Facts:
 
     entries = FileSystemReader(str(checkpoint)).read_metadata().state_dict_metadata
     embedding = entries.get("embedding.word_embeddings.weight")
-    kind = embedding.properties.dtype if isinstance(embedding, TensorStorageMetadata) else "unknown"
+    if not isinstance(embedding, TensorStorageMetadata):
+        raise ZgcmError(
+            "The checkpoint has no word embedding",
+            where=str(checkpoint),
+            found=", ".join(sorted(entries)[:3]),
+            expected="embedding.word_embeddings.weight and the other tensors of a GPT model",
+        )
     common = _common_state(checkpoint, entries)
     arguments = common.get("args")
     named = checkpoint.name.removeprefix("iter_")
@@ -89,7 +97,8 @@ def read_facts(checkpoint: Path) -> Facts:
         optimizer=any(".state." in name and "optimizer" in name for name in entries),
         rotary_base=getattr(arguments, "rotary_base", None),
         context=getattr(arguments, "seq_length", None),
-        dtype=str(kind).removeprefix("torch."),
+        dtype=str(embedding.properties.dtype).removeprefix("torch."),
+        rows=embedding.size[0],
     )
 
 

@@ -98,7 +98,7 @@ def convert_published(
     files = listing(source, ["config.json", *sorted(set(weights.files.values()))])
     write_megatron(source, building, recipe.model, vocabulary)
     context, kind = config.get("max_position_embeddings"), str(weights.dtype).removeprefix("torch.")
-    return building / RELEASE, Facts(0, None, False, rotary_base(config), context, kind), files
+    return building / RELEASE, Facts(0, None, False, rotary_base(config), context, kind, vocabulary), files
 
 
 def link_megatron(
