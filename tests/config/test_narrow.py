@@ -77,7 +77,7 @@ def test_wrong_forms_are_left_to_the_validation(data: dict) -> None:
         ("{only: [sfft, rl_math]}", "only: unknown stage 'sfft'"),
         (
             "{stages: {sft: {init: midtrain_256k}}}",
-            "unknown earlier stage 'midtrain_256k'; known: published",
+            "unknown earlier stage 'midtrain_256k'; known: none (`only`",
         ),
         ("{stages: {published: {format: safetensors}}}", "format: found 'safetensors'"),
         ("{stages: {published: {lr: 1}}}", "stages.published.lr: unknown key"),

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 NULLABLE = (("tokenizer",), ("mixes", "*", "sources"), ("stages", "*", "mix"))
-"""Mappings in which null takes an entry out. Elsewhere null is a value (`save_every_epochs: null`) or a slip: a
-stage without its keys. Whole stages, mixes and sources go by `only`."""
+"""Mappings in which null takes an entry out. Elsewhere null is a value (`save_every_epochs: null`), or
+a slip (a stage without its keys). Whole stages, mixes and sources go by `only`."""
 
 
 def narrow(data: dict[str, Any]) -> dict[str, Any]:

@@ -155,11 +155,8 @@ def read_initial(layout: Layout, init: str) -> dict[str, Any]:
     """The `done` of the stage before, its checkpoint checked for presence. Raises ZgcmError."""
     done = layout.done(init)
     if not done.exists():
-        raise ZgcmError(
-            "The stage before has not finished",
-            where=str(done),
-            hint=f"make it: snakemake --cores all {done}",
-        )
+        hint = f"run: zgcm train {init} (or, where it is adopted: zgcm adopt {init})"
+        raise ZgcmError("The stage before has not finished", where=str(done), hint=hint)
     initial = read_json(done)
     checkpoint = layout.root / initial["checkpoint"]
     if not manifest.is_complete(checkpoint):
