@@ -81,7 +81,7 @@ def show_problems(opened: Opened, stage: str) -> None:
     from zgcm.config.load import load_with_contradictions
     from zgcm.train.validate import validate
 
-    recipe, contradictions = load_with_contradictions(opened.paths)
+    recipe, contradictions = load_with_contradictions(opened.paths, opened.elsewhere)
     report = validate(recipe, contradictions, opened.layout, stage)
     opened.say(report, problem_text(report))
     if report["problems"]:

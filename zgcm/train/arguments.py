@@ -13,6 +13,7 @@ from zgcm.config.stages import TrainStage
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
 from zgcm.layout import Layout
+from zgcm.train import trackers
 
 Options = list[str]
 
@@ -114,7 +115,7 @@ def megatron_argv(recipe: Recipe, layout: Layout, name: str, run: Path, length: 
         *_precision(stage),
         *_parallel(stage),
         *_data(recipe, layout, stage, run),
-        *_logging(stage, length, run),
+        *_logging(recipe, name, stage, length, run),
         *_engine(stage),
     ]
 
@@ -275,16 +276,23 @@ def _data(recipe: Recipe, layout: Layout, stage: TrainStage, run: Path) -> list[
     return _text(options)
 
 
-def _logging(stage: TrainStage, length: Plan, run: Path) -> list[Options]:
+def _logging(recipe: Recipe, name: str, stage: TrainStage, length: Plan, run: Path) -> list[Options]:
+    keep, minutes = stage.checkpoints, stage.checkpoints.exit_after_minutes
     options: list[list[Any]] = [
         ["--log-interval", stage.log_interval, "--log-throughput"],
         ["--tensorboard-dir", run / "tensorboard"],
+        *trackers.options(stage, recipe.name, name, run),
         ["--save", run / "checkpoints", "--save-interval", length.save_interval],
         ["--ckpt-format", "torch_dist"],
         # Without the persistent worker, --async-save switches itself off.
-        *([["--async-save", "--use-persistent-ckpt-worker"]] if stage.checkpoints.async_save else []),
-        *([["--ckpt-fully-parallel-load"]] if stage.checkpoints.fully_parallel_load else []),
-        ["--exit-signal-handler"],
+        # mcore is the published strategy; the other one needs nvidia-resiliency-ext.
+        *(
+            [["--async-save", "--use-persistent-ckpt-worker", "--async-strategy", "mcore"]]
+            if keep.async_save
+            else []
+        ),
+        *([["--ckpt-fully-parallel-load"]] if keep.fully_parallel_load else []),
+        ["--exit-signal-handler", *(["--exit-duration-in-mins", minutes] if minutes else [])],
         ["--rerun-mode", "disabled"],
     ]
     return _text(options)

@@ -16,6 +16,7 @@ from zgcm.layout import Layout, mix_shards
 from zgcm.rundir import manifest
 from zgcm.train import shards
 from zgcm.train.arguments import only_mix, train_stage
+from zgcm.train.continuation import continuation_problems
 
 EOD = "<|endoftext|>"
 
@@ -82,6 +83,7 @@ def examine(recipe: Recipe, layout: Layout, name: str) -> tuple[Inputs, list[str
         try:
             initial = read_initial(layout, stage.init)
             digests[f"weights of {stage.init}"] = initial["weights_digest"]
+            problems += continuation_problems(stage, name, initial)
         except ZgcmError as error:
             problems.append(error.paragraph())
     if not problems and stage.kind == "pretrain":
@@ -170,7 +172,8 @@ def read_initial(layout: Layout, init: str) -> dict[str, Any]:
     """The `done` of the stage before, its checkpoint checked for presence. Raises ZgcmError."""
     done = layout.done(init)
     if not done.exists():
-        raise ZgcmError("The stage before has not finished", where=str(done), hint=f"run: zgcm train {init}")
+        hint = f"run: zgcm train {init} (or, where it is adopted: zgcm adopt {init})"
+        raise ZgcmError("The stage before has not finished", where=str(done), hint=hint)
     initial = read_json(done)
     checkpoint = layout.root / initial["checkpoint"]
     if not manifest.is_complete(checkpoint):
@@ -179,4 +182,21 @@ def read_initial(layout: Layout, init: str) -> dict[str, Any]:
             where=str(checkpoint),
             hint=f"restore it, or remove {done} and train {init} again",
         )
+    if "adopted" in initial:
+        check_adopted(checkpoint)
     return initial
+
+
+def check_adopted(checkpoint: Path) -> None:
+    """Adopted files may be links to where the user has moved or changed them. Raises ZgcmError."""
+    for name, expected in read_json(checkpoint / manifest.NAME)["files"].items():
+        file = checkpoint / name
+        size = file.stat().st_size if file.is_file() else None
+        if size != expected["bytes"]:
+            raise ZgcmError(
+                "A file of the adopted weights is gone or has changed",
+                where=str(file.resolve()),
+                found="no such file" if size is None else f"{size:,} bytes",
+                expected=f"{expected['bytes']:,} bytes",
+                hint="put it back, or adopt the weights again from where they are now (`path` in the recipe)",
+            )
