@@ -12,6 +12,7 @@ from zgcm.config.plan import stage_plan
 from zgcm.config.recipe import Recipe
 from zgcm.config.stages import TrainStage
 from zgcm.layout import Layout
+from zgcm.rundir.stamp import own_results
 from zgcm.train.arguments import load_argv, megatron_argv, only_mix, plan, train_stage
 
 RUN = "RUN_ID"
@@ -21,7 +22,8 @@ RUN = "RUN_ID"
 def argv(recipe: Recipe, layout: Layout, name: str) -> list[str]:
     """All arguments of the stage's first start, in order. Raises ZgcmError when its length is unknown."""
     run = layout.runs(name) / RUN
-    options = megatron_argv(recipe, layout, name, run, plan(recipe, layout, name))
+    length = plan(recipe, own_results(recipe, layout), name)
+    options = megatron_argv(recipe, layout, name, run, length)
     return [part for option in [*options, load_argv(train_stage(recipe, name), run)] for part in option]
 
 
@@ -50,7 +52,8 @@ def assumed(recipe: Recipe, layout: Layout, name: str) -> list[str]:
     found = [
         f"the weights of mix {mix} were never published" for mix in stage.mix if recipe.mixes[mix].assumed
     ]
-    if stage.kind == "sft" and not layout.dataset(only_mix(stage, name)).exists():
+    data = own_results(recipe, layout)
+    if stage.kind == "sft" and not data.dataset(only_mix(stage, name)).exists():
         found.append(
             f"iterations follow from stages.{name}.expected_train_tokens = {stage.expected_train_tokens}; "
             "the packed data does not exist here"
