@@ -23,7 +23,13 @@ def one_process_engine() -> None:
     model_parallel_cuda_manual_seed(1)
 
 
-def tiny_model(gate: str = "window", num_layers: int = 2, window: int = 7):
+def tensor_parallel_size() -> int:
+    from megatron.core import parallel_state
+
+    return parallel_state.get_tensor_model_parallel_world_size()
+
+
+def tiny_model(gate: str = "window", num_layers: int = 2, window: int = 7, query_groups: int = 2):
     import torch
     from megatron.core.models.gpt import GPTModel
     from megatron.core.transformer.transformer_config import TransformerConfig
@@ -32,7 +38,8 @@ def tiny_model(gate: str = "window", num_layers: int = 2, window: int = 7):
 
     config = TransformerConfig(
         **{"num_layers": num_layers, "hidden_size": 32, "ffn_hidden_size": 64, "kv_channels": 16},
-        **{"num_attention_heads": 4, "num_query_groups": 2, "window_size": (window, 0)},
+        **{"num_attention_heads": 2 * query_groups, "num_query_groups": query_groups},
+        **{"window_size": (window, 0), "tensor_model_parallel_size": tensor_parallel_size()},
         **{"window_attn_skip_freq": 2, "hidden_dropout": 0, "attention_dropout": 0, "qk_layernorm": True},
         **{"normalization": "RMSNorm", "gated_linear_unit": True, "add_bias_linear": False},
         **{"activation_func": torch.nn.functional.silu, "masked_softmax_fusion": False},

@@ -1,7 +1,13 @@
 """One real Muon step of megatron-core, through its mixed-precision wrapper, against plain float64."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from tests.train import muon_process
 from tests.train.engine import one_process_engine, tiny_model
 
 COEFFICIENTS = [
@@ -78,6 +84,44 @@ def test_one_step_equals_float64(gate):
         expected = before * (1 - rate * decay) - rate * update
         torch.testing.assert_close(parameter.main_param.double(), expected, rtol=0, atol=2e-6, msg=name)
     assert {layer for layer, _ in checked} == {1, 2}
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory):
+    """Directory of what muon_process saved: one step for every tensor-parallel size and precision."""
+    directory = tmp_path_factory.mktemp("steps")
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.train.muon_process", str(directory)],
+        **{"cwd": Path(__file__).parents[2], "env": {**os.environ, "OMP_NUM_THREADS": "1"}},
+        **{"capture_output": True, "text": True},
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    return directory
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("highest", 1e-5), ("medium", 2e-2)])
+@pytest.mark.parametrize("ranks", muon_process.RANKS)
+def test_each_rank_splits_its_own_groups(ranks, precision, tolerance, steps):
+    """Blockwise: a rank orthogonalises and scales the blocks that it holds, whatever the others do."""
+    import torch
+
+    seen = torch.load(steps / f"{ranks}_{precision}.pt")
+    matrices = {
+        name: one for name, one in seen.items() if "decoder.layers" in name and one["before"].ndim == 2
+    }
+    assert len(matrices) == 8
+    for name, one in matrices.items():
+        split = None
+        if "linear_qkv" in name:
+            split = [32, 32, 16, 16] if "layers.0" in name else [32, 16, 16]
+            assert one["before"].shape[0] == muon_process.QUERY_GROUPS * sum(split) // ranks
+        gradient = (1 - muon_process.MOMENTUM) * one["gradient"].double()
+        expected = expected_update(gradient, split, muon_process.QUERY_GROUPS // ranks)
+        decayed = one["before"].double() * (1 - muon_process.LEARNING_RATE * muon_process.WEIGHT_DECAY)
+        update = (decayed - one["after"].double()) / muon_process.LEARNING_RATE
+        assert (update - expected).norm() / expected.norm() < tolerance, name
+    for name, one in seen.items():
+        assert one["decays"] == (0.0 if one["before"].ndim == 1 else 1.0), name
 
 
 def test_part_of_a_group_is_refused():

@@ -18,7 +18,7 @@ from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
 from zgcm.rundir import owner
 from zgcm.train import attempts, checkpoints, inherit, losslog, spikes, stopped, trackers
-from zgcm.train.arguments import Plan, megatron_argv, plan, train_stage
+from zgcm.train.arguments import Plan, load_argv, megatron_argv, plan, train_stage
 from zgcm.train.inputs import Inputs, gather
 from zgcm.train.launch import launch
 
@@ -97,9 +97,7 @@ def resume_and_train(
         made = spikes.decide(run, name, stage.spikes, beginning)
         whole = whole if whole and is_usable(made)(*whole) else newest(directory, made)
         if whole is not None and whole[0] >= length.iterations:
-            checkpoints.prune(
-                directory, *kept(stage)
-            )  # the last one of an asynchronous save came after its own
+            checkpoints.prune(directory, *kept(stage))  # the last asynchronous save came after its own
             return whole[1]
         start = beginning if whole is None else whole[0]
         prepare(run, name, start, length, whole, made)
@@ -155,13 +153,9 @@ def load_options(
     recipe: Recipe, layout: Layout, name: str, run: Path, inputs: Inputs, resuming: bool
 ) -> list[str]:
     """Where weights come from: this run, the stage before (its optimizer too if `continues`), or nowhere."""
-    own = ["--load", str(run / "checkpoints")]
-    if resuming or inputs.initial is None:
-        return own
-    previous = checkpoints.link_initial(run / "initial", layout.root / inputs.initial["checkpoint"])
-    if train_stage(recipe, name).continues:
-        return ["--load", str(previous)]
-    return [*own, "--pretrained-checkpoint", str(previous)]
+    if not resuming and inputs.initial is not None:
+        checkpoints.link_initial(run / "initial", layout.root / inputs.initial["checkpoint"])
+    return load_argv(train_stage(recipe, name), run, resuming=resuming)
 
 
 def kept(stage: TrainStage) -> tuple[int, int | None, int]:
