@@ -45,10 +45,12 @@ def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
     )
     assert process.stdout is not None
     last: deque[str] = deque(maxlen=LAST_LINES)
-    with relaying(process, resources.world_size > 1) as signals, log.open("a") as stream:
+    with relaying(process, resources.world_size > 1) as signals, log.open("ab", buffering=0) as stream:
         for line in process.stdout:
-            stream.write(line)
-            stream.flush()
+            try:
+                stream.write(line.encode())
+            except OSError as error:  # a full disk must not hide why the trainer ends; it will say so itself
+                print(f"zgcm: a line of the log is lost: {error}", file=sys.stderr)
             if line.startswith(PROGRESS):
                 print(line.removeprefix(PROGRESS), end="", file=sys.stderr, flush=True)
             else:

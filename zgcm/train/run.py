@@ -17,7 +17,7 @@ from zgcm.flops import flops_per_token
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
 from zgcm.rundir import owner
-from zgcm.train import attempts, checkpoints, losslog, spikes, stopped, trackers
+from zgcm.train import attempts, checkpoints, inherit, losslog, spikes, stopped, trackers
 from zgcm.train.arguments import Plan, load_argv, megatron_argv, plan, train_stage
 from zgcm.train.inputs import Inputs, gather
 from zgcm.train.launch import launch
@@ -42,6 +42,8 @@ def train(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     run = layout.runs(name) / identity.run_id(recipe_id, inputs.digests)
     stopped.check(run)
     with owner.owning(run) as me:
+        if (other := inherit.from_stopping_run(run, recipe, name, inputs.digests)) is not None:
+            print(f"zgcm: {name} begins with what {other} trained before its spike", file=sys.stderr)
         try:
             manifest = resume_and_train(recipe, layout, name, run, inputs, length, me.token)
         except spikes.TooMany as error:
