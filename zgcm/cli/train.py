@@ -26,6 +26,10 @@ def train(
     if print_argv:
         show_argv(opened, stage)
         return
+    if opened.recipe.preflight:
+        from zgcm.preflight.report import require
+
+        require(opened.recipe, opened.layout)
     from zgcm.train.run import train as run_train
 
     done = run_train(opened.recipe, opened.layout, stage)

@@ -4,6 +4,7 @@ from zgcm.cli import (  # noqa: F401
     corpus,
     export,
     plan,
+    preflight,
     profile,
     recipe,
     report,

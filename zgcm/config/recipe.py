@@ -52,6 +52,8 @@ class Recipe(Section):
     """What is trained, each stage after those above it."""
     step_resources: StepResources = execution(StepResources())
     """What all other steps ask the scheduler for."""
+    preflight: bool = execution(False)
+    """Train only where `zgcm preflight` has passed, on the same kind of machine."""
 
     @model_validator(mode="before")
     @classmethod
