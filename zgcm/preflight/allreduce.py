@@ -14,6 +14,7 @@ from zgcm.config.stages import Resources
 from zgcm.identity import changed_keys
 from zgcm.io import read_json, write_json
 from zgcm.preflight.answer import Answer, Task, failed, not_applicable, ran
+from zgcm.preflight.trial import error_line
 from zgcm.train.launch import command, environment
 
 MODULE = "zgcm.preflight.allreduce_process"
@@ -31,7 +32,9 @@ def check(task: Task) -> Answer:
     sizes = GPU_SIZES if needs.gpus_per_node else CPU_SIZES
     result = task.work / "result.json"
     write_json(settings, {"sizes": sizes, "result": str(result)})
-    with (task.work / "log").open("w+") as log:
+    task.logs.mkdir(parents=True, exist_ok=True)
+    log_file = task.logs / f"allreduce_{os.environ.get('NODE_RANK', '0')}.log"
+    with log_file.open("w") as log:
         try:
             ended = subprocess.run(
                 command(needs, settings, MODULE),
@@ -43,10 +46,8 @@ def check(task: Task) -> Answer:
             )
         except subprocess.TimeoutExpired:
             return failed(f"{needs.world_size} processes did not finish within {TIMEOUT} s")
-        log.seek(0)
-        last = [line for line in log.read().splitlines() if line.strip()][-5:]
     if ended.returncode:
-        return failed(f"the processes ended with exit code {ended.returncode}: " + " / ".join(last))
+        return failed(f"exit code {ended.returncode}: {error_line(log_file)} ({log_file})")
     if not first_node():
         return ran("measured by the first node")
     return judge(read_json(result))

@@ -12,11 +12,12 @@ Status = Literal["ran", "failed", "not applicable"]
 
 @dataclass(frozen=True)
 class Task:
-    """`work` is an empty directory below the results, of this part alone, removed afterwards."""
+    """`work` is an empty directory below the results, removed afterwards; `logs` stays."""
 
     recipe: Recipe
     layout: Layout
     work: Path
+    logs: Path
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,9 @@ def check(task: Task) -> Answer:
             continue
         curves = {}
         for label, changes in compared.items():
-            directory = task.work / name / label.replace(" ", "_")
-            curves[label] = run_trial(task.recipe, trial_stage(stage, STEPS, **changes), directory).losses
+            trial, file = trial_stage(stage, STEPS, **changes), f"{name}_{label.replace(' ', '_')}"
+            log = task.logs / f"losses_{file}.log"
+            curves[label] = run_trial(task.recipe, trial, task.work / file, log).losses
         figures[name] = compare(curves)
         told.append(f"{name}: {words(curves, figures[name]['gaps'])}")
         problems += [f"{name}: {problem}" for problem in find_problems(curves, figures[name]["gaps"])]

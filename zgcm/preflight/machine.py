@@ -30,7 +30,7 @@ def processor() -> str:
 
 
 def gpus() -> dict[str, Any]:
-    """Number, name, compute capability (9.0 is Hopper, 10.0 Blackwell) and driver; without GPUs 0 and None."""
+    """Number, name, compute capability (9.0: Hopper, 10.0: Blackwell), driver; without GPUs 0 and None."""
     try:
         answer = subprocess.run(QUERY, capture_output=True, text=True, timeout=60)
         rows = [line.split(", ") for line in answer.stdout.splitlines() if line.count(", ") == 2]

@@ -4,6 +4,7 @@ The file names the machine's kind and what the recipe asks of it. A part that is
 answer; the others stay as long as both are the same.
 """
 
+import contextlib
 import os
 import shutil
 import sys
@@ -11,15 +12,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from zgcm.config.base import semantic
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
-from zgcm.identity import changed_keys, digest
+from zgcm.identity import changed_keys
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
 from zgcm.preflight import allreduce, kernels, losses, reshard, storage, versions
 from zgcm.preflight.answer import Answer, Task, failed
 from zgcm.preflight.machine import machine
+from zgcm.preflight.needs import needs_id
 
 PARTS: dict[str, Callable[[Task], Answer]] = {
     "versions": versions.check,
@@ -49,11 +50,13 @@ def run_parts(recipe: Recipe, layout: Layout, names: list[str]) -> dict[str, Any
     try:
         for name in names:
             print(f"zgcm: preflight {name}", file=sys.stderr, flush=True)
-            parts[name] = answer(name, Task(recipe, layout, work / name))
+            parts[name] = answer(name, Task(recipe, layout, work / name, layout.root / "logs" / "preflight"))
             if allreduce.first_node():
                 write_json(layout.preflight, report)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+        with contextlib.suppress(OSError):  # other nodes may still work below it
+            layout.preflight_work.rmdir()
     return report
 
 
@@ -79,20 +82,6 @@ def kept(layout: Layout, here: dict[str, Any], asked: str) -> dict[str, Any]:
     before = read_json(layout.preflight)
     same = before["machine"] == here and before["needs"] == asked
     return {name: before["parts"][name] for name in PARTS if name in before["parts"]} if same else {}
-
-
-def needs_id(recipe: Recipe) -> str:
-    """Digest of what the recipe asks of a machine: model, and each stage's precision, layout and engine."""
-    stages = {
-        name: {
-            **{"fp8": stage.fp8 and semantic(stage.fp8), "bf16": stage.bf16, "engine": stage.engine},
-            **{"attention_backend": stage.attention_backend, "parallel": stage.parallel.model_dump()},
-            **{"optimizer": stage.optimizer.kind, "seq_length": stage.seq_length},
-            "resources": stage.resources.model_dump(include={"nodes", "gpus_per_node", "processes_per_node"}),
-        }
-        for name, stage in recipe.train_stages().items()
-    }
-    return digest({"model": semantic(recipe.model), "stages": stages})
 
 
 def require(recipe: Recipe, layout: Layout) -> None:

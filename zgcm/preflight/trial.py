@@ -5,6 +5,7 @@ and sequence length shrink by as much as a node is too small for the stage's lay
 micro-batches a process.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def trial_stage(stage: TrainStage, steps: int, **changes: Any) -> TrainStage:
     width = stage.resources.processes_per_node
     own = {
         **{"kind": "pretrain", "init": None, "continues": False, "data_order": "sequential"},
-        **{"mix": {"preflight": 1.0}, "data_split": "100,0,0", "eval_iters": 0, "log_interval": 1},
+        **{"mix": {"preflight": 1.0}, "data_split": "100,0,0", "eval_iters": 0},
         "global_batch_size": 2 * width * stage.micro_batch_size,
         **{"expected_train_tokens": None, "expected_train_records": None},
     }
@@ -77,12 +78,12 @@ def trial_stage(stage: TrainStage, steps: int, **changes: Any) -> TrainStage:
 
 
 def run_trial(
-    recipe: Recipe, stage: TrainStage, run: Path, *, save: bool = False, load: Path | None = None
+    recipe: Recipe, stage: TrainStage, run: Path, log: Path, *, save: bool = False, load: Path | None = None
 ) -> Trial:
     """Train for `stage.schedule.train_iters` steps in the new directory `run`, then save if asked to.
 
-    With `load`, a directory of checkpoints, training goes on from there. Raises ZgcmError with the trainer's
-    last lines when it fails.
+    With `load`, a directory with a checkpoint of as many steps, nothing is trained: it is loaded and saved.
+    The trainer's output goes to `log`. Raises ZgcmError with its error when it fails.
     """
     name, steps = "preflight", int(stage.schedule.train_iters or 0)
     recipe = recipe.model_copy(update={"stages": {name: stage}})
@@ -93,30 +94,38 @@ def run_trial(
     argv = [
         part
         for option in megatron_argv(recipe, Layout(run), name, run, length)
-        for part in trial(option, save)
+        for part in trial_option(option, save, load)
     ]
     argv += [] if load is None else ["--load", str(load)]
     inputs = Inputs({}, [str(prefix)], [1.0], 0, EOD, None)
     write_json(run / "trainer.json", trainer_settings(recipe, name, run, inputs, length, argv))
     with owner.owning(run) as me:
-        outcome = launch(stage.resources, run, me.token, run / "log")
+        outcome = launch(stage.resources, run, me.token, log)
     saved = run / "checkpoints" / f"iter_{steps:07d}"
     losses = [row["loss"] for row in losslog.read_losses(run)]
     whole = (saved / "manifest.json").is_file() if save else len(losses) == steps
     # Under torch.distributed.run a trainer that has saved may still end with 1: the checkpoint decides.
     if not whole or (outcome.returncode and not save):
-        last = [line for line in outcome.last_lines if line.strip()][-8:]
         raise ZgcmError(
-            "The trainer failed; its last lines:\n    " + "\n    ".join(last) + "\n",
-            found=f"exit code {outcome.returncode}",
+            f"The trainer failed: {error_line(log)}", where=str(log), found=f"exit code {outcome.returncode}"
         )
     return Trial(losses, saved if save else None)
 
 
-def trial(option: list[str], save: bool) -> list[str]:
+def trial_option(option: list[str], save: bool, load: Path | None) -> list[str]:
     """An option of the stage in a trial: no tokenizer is read, nothing saved unless asked to."""
     if option[0] == "--tokenizer-type":
         return ["--tokenizer-type", "NullTokenizer"]
+    if option[0] == "--dataloader-type" and load is not None:
+        return ["--dataloader-type", "external"]  # megatron-core's own refuse to have no sample left
     if option[0] == "--save" and not save:
         return []
     return option
+
+
+def error_line(log: Path) -> str:
+    """The first line of a log that names an exception, without its rank; else the last line."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    named = [line for line in lines if re.match(r"(\[rank\d+\]: *)?(zgcm: |[\w.]*(Error|Exception)\b)", line)]
+    found = [*named, *lines[-1:], "it printed nothing"][0]
+    return re.sub(r"^\[rank\d+\]: *", "", found)
