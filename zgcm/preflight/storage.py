@@ -27,7 +27,7 @@ from zgcm.preflight.answer import Answer, Task, failed, ran
 
 MIB = 1 << 20
 BLOCK = 16 * MIB
-BLOCKS = 8  # different ones, so that no layer below finds them equal
+BLOCKS = 4  # different ones, so that no layer below finds them equal
 SMALLEST, LARGEST = 64 * MIB, 4096 * MIB
 STANDSTILL = 0.1
 """Training may stand still for this part of the time between two saves; with async_save it must only be over
