@@ -31,7 +31,7 @@ def test_the_first_steps_of_the_real_run(tmp_path):
     make(tmp_path / "results", **HORIZON)
     recipe = write_recipe(tmp_path / "recipe.yaml", **HORIZON)
     before = listing(tmp_path)
-    where = ["-r", str(recipe), "--results", str(tmp_path / "results"), "--json"]
+    where = ["-r", str(recipe), "--directory", str(tmp_path), "--json"]
     answer = subprocess.run(
         [*COMMAND, "one", "--smoke", "5", *where],
         capture_output=True,

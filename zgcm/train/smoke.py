@@ -72,7 +72,7 @@ def settings(
     options.append(load_options(recipe, layout, name, scratch, inputs, resuming=False))
     options.append(["--exit-interval", str(last)])  # the only multiple of it on the way is itself
     argv = [part for option in options for part in option]
-    return {**trainer_settings(recipe, name, scratch, inputs, length, argv, made=[]), "log_interval": 1}
+    return {**trainer_settings(recipe, name, scratch, inputs, length, argv), "log_interval": 1}
 
 
 def without_saving(options: list[Options]) -> list[Options]:
