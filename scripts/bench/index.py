@@ -15,8 +15,10 @@ that .bin and .idx of all agree byte for byte. Without --megatron ours is measur
 
 import argparse
 import json
+import math
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -37,8 +39,10 @@ from zgcm.tokens.tokenizer import train_tokenizer
 ROOT = Path(__file__).parents[2]
 PEER_PACKAGES = ["torch==2.13.0", "transformers==5.19.0", "tokenizers", "gigatoken", "numpy", "packaging",
                  "pyyaml", "einops", "tqdm"]  # fmt: skip
-VOCABULARY = 16_384
+VOCABULARY = 32_768
 TRAINING_DOCUMENTS = 4_000
+MEDIAN_WORDS, MAX_WORDS = 200, 20_000
+RARE = 0.01
 CORES = 2
 
 
@@ -137,18 +141,30 @@ def make_environment(directory: Path) -> str:
 def write_text(path: Path, size: int) -> None:
     """JSON Lines of at least `size` bytes, the same in every run with the same Python."""
     rng = random.Random(0)
-    library = Path(sysconfig.get_path("stdlib"))
-    words = [word for file in sorted(library.glob("*.py")) for word in file.read_text("utf-8").split()]
+    words = library_words()
     written = number = 0
     with path.open("wb") as out:
         while written < size:
-            count = rng.randint(20, 400)
+            count = min(round(rng.lognormvariate(math.log(MEDIAN_WORDS), 1)) + 1, MAX_WORDS)
             start = rng.randrange(len(words) - count)
             text = words[start : start + count]
-            for _ in range(count // 20):
-                text[rng.randrange(count)] = "".join(rng.choices("aeioulnrst", k=rng.randint(3, 9)))
-            written += out.write(orjson.dumps({"id": str(number), "text": " ".join(text)}) + b"\n")
+            for _ in range(round(count * RARE + rng.random() - 0.5)):
+                text[rng.randrange(count)] = rare_word(rng)
+            written += out.write(orjson.dumps({"id": str(number), "text": "".join(text)}) + b"\n")
             number += 1
+
+
+def library_words() -> list[str]:
+    """The words of the standard library's modules in their order, each with the white space before it."""
+    files = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
+    return [word for file in files for word in re.findall(r"\s*\S+", file.read_text("utf-8"))]
+
+
+def rare_word(rng: random.Random) -> str:
+    """A number of up to six digits, or letters that mostly no other document has."""
+    if rng.random() < 0.5:
+        return f" {rng.randrange(10**6)}"
+    return " " + "".join(rng.choices("abcdeghilmnoprstu", k=rng.randint(4, 10)))
 
 
 def train(data: Path, directory: Path) -> None:

@@ -1,6 +1,7 @@
 """The index verb: documents in, the same ids as `tokenizers`, nothing half-done when something is wrong."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -130,9 +131,14 @@ def test_probes_catch_a_backend_that_knows_special_tokens(encoder, tokenizer_dir
 
 def test_the_sample_is_bounded():
     sample = parity.Sample()
-    assert [row for row in range(1200) if sample.wants(row)] == [*range(32), 500, 1000]
+    wanted = [*range(32), 500, 1000]
+    assert sample.of(range(1200)) == wanted
+    ends = [0, 1, 30, 33, 500, 501, 999, 1200]
+    parts = [sample.of(range(start, end)) for start, end in itertools.pairwise(ends)]
+    assert [row for part in parts for row in part] == wanted
+    assert not sample.full
     sample.documents = parity.MAX_DOCUMENTS
-    assert not sample.wants(0)
+    assert sample.full
 
 
 def test_a_lone_surrogate_names_the_record(workspace, monkeypatch):
