@@ -6,8 +6,11 @@
 own, made in DIR/peers, or in the interpreter that --peer-python names. The tool without gigatoken needs
 minutes at 1 GB: --slow-up-to leaves it out above that many megabytes.
 
-The text is pieces of the standard library, 20 to 400 words, one word in twenty made up; the tokenizer
-(16,384 tokens) is trained on its beginning. Ours, `preprocess_data_fast.py` and `preprocess_data.py
+The text is running text of the standard library's modules with its line ends: documents of log-normal length
+(median 200 words, mean 3 KB) that begin anywhere, so words come as often as they do in real text. One word in
+a hundred is replaced by a number or by letters that hardly any other document has; else the library's few
+words would all be known to gigatoken after some megabytes. The tokenizer (32,768 tokens) is trained on the
+beginning. Ours, `preprocess_data_fast.py` and `preprocess_data.py
 --workers 2` alternate; both cores are free for each. One JSON line a size: medians of wall and CPU seconds
 (`*_cpu`, with children), `rss` is the peak in GB, ratios are the peer's time by ours, and `identical` says
 that .bin and .idx of all agree byte for byte. Without --megatron ours is measured alone.
@@ -43,6 +46,8 @@ VOCABULARY = 32_768
 TRAINING_DOCUMENTS = 4_000
 MEDIAN_WORDS, MAX_WORDS = 200, 20_000
 RARE = 0.01
+"""Of words. Heaps' law (Manning et al. 2008, section 5.1: 44 n^0.49 different words) says that 0.4 % of the
+100 million words of 1 GB are new; half of the rare ones here are numbers, of which many repeat."""
 CORES = 2
 
 

@@ -13,7 +13,7 @@ from zgcm.errors import ZgcmError
 from zgcm.io import read_json
 from zgcm.records import read_records
 from zgcm.tokens import encode as encoding
-from zgcm.tokens import index, parity
+from zgcm.tokens import complexity, index, parity
 from zgcm.tokens.chat import render
 from zgcm.tokens.complexity import lexical_complexity
 from zgcm.tokens.encode import encode, load_encoder
@@ -181,6 +181,11 @@ def test_complexity_is_measured_for_general_text_only(workspace):
     texts = [record["data"]["text"] for record in read_records(layout.cleaned("prose", "00000"))]
     expected = np.array([lexical_complexity(text) for text in texts], np.float32)
     np.testing.assert_array_equal(read_complexities(layout.index_facts("prose", "00000")), expected)
+
+
+@given(text=st.text(st.one_of(st.characters(max_codepoint=127), st.characters()), max_size=80))
+def test_the_short_cut_for_ascii_finds_the_same_words(text):
+    assert complexity._words(text) == complexity._WORD.findall(text.casefold())
 
 
 def test_complexity_grows_with_variety_and_word_length_not_with_length():
