@@ -10,10 +10,12 @@ The text is running text of the standard library's modules with its line ends: d
 (median 200 words, mean 3 KB) that begin anywhere, so words come as often as they do in real text. One word in
 a hundred is replaced by a number or by letters that hardly any other document has; else the library's few
 words would all be known to gigatoken after some megabytes. The tokenizer (32,768 tokens) is trained on the
-beginning. Ours, `preprocess_data_fast.py` and `preprocess_data.py
---workers 2` alternate; both cores are free for each. One JSON line a size: medians of wall and CPU seconds
-(`*_cpu`, with children), `rss` is the peak in GB, ratios are the peer's time by ours, and `identical` says
-that .bin and .idx of all agree byte for byte. Without --megatron ours is measured alone.
+beginning.
+
+Ours, `preprocess_data_fast.py` and `preprocess_data.py --workers 2` alternate; both cores are free for each.
+One JSON line a size: medians of wall and CPU seconds (`*_cpu`, with children), `rss` is the peak in GB, and
+ratios are the peer's time by ours. On a busy machine trust those of CPU time. `identical` says that .bin and
+.idx of all agree byte for byte. Without --megatron ours is measured alone.
 """
 
 import argparse

@@ -12,8 +12,8 @@ from token_workspace import conversation, document, sum_conversation, write_sour
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
 from zgcm.records import read_records
-from zgcm.tokens import encode as encoding
 from zgcm.tokens import complexity, index, parity
+from zgcm.tokens import encode as encoding
 from zgcm.tokens.chat import render
 from zgcm.tokens.complexity import lexical_complexity
 from zgcm.tokens.encode import encode, load_encoder
