@@ -16,8 +16,9 @@ from zgcm.preflight.trial import run_trial, trial_stage
 
 STEPS = 20
 LARGEST_GAP = 0.1
-"""Of the mean distance to the reference, as a part of what the reference learns in these steps. A precision
-that does not learn has a gap of about 0.5; bf16 against fp32 on the tiny recipe has 0.004."""
+"""Of the mean distance to the reference, as a part of what the reference learns in these steps. Weights
+that no update reaches have a gap of about 0.5; bf16 against fp32 has 0.0002 on the tiny recipe, 0.03 on a
+model of 32 channels."""
 
 Variants = dict[str, dict[str, Any]]
 
