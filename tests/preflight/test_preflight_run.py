@@ -25,6 +25,7 @@ def preflight(directory: Path, *options: str) -> dict[str, Any]:
         timeout=1800,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    results = directory / "results"
     assert sorted(path.name for path in results.iterdir()) == ["logs", "preflight.json"]
     return json.loads((results / "preflight.json").read_text())["parts"]
 
