@@ -69,7 +69,7 @@ def test_the_arguments_differ_only_where_they_save_and_stop(ready, stage, tmp_pa
     wandb, save = options.index("--wandb-project"), options.index("--save")  # three options, two options
     assert save == wandb + 6
     assert told["argv"] == [*options[:wandb], *options[save + 4 :], "--exit-interval", "3"]
-    real = trainer_settings(recipe, stage, tmp_path, inputs, length, options, made=[])
+    real = trainer_settings(recipe, stage, tmp_path, inputs, length, options)
     assert {key for key in real if real[key] != told[key]} <= {"argv", "log_interval", "trackers"}
     assert told["trackers"] == []
     assert told["iterations"] == length.iterations

@@ -88,6 +88,7 @@ def no_room(error: BaseException | None, checkpoint: Path) -> ZgcmError | None:
     What was written goes, or it would keep the room from the next attempt.
     """
     words = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+    words.append("unexpected pos")  # torch's zip writer says only that a write came out shorter than asked
     while error is not None and not any(word in str(error) for word in words):
         error = error.__cause__ or error.__context__
     if error is None:

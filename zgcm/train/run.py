@@ -5,6 +5,7 @@ never resumed and going back to an old setting finds the old run.
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from zgcm.flops import flops_per_token
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
 from zgcm.rundir import owner
-from zgcm.train import attempts, checkpoints, losslog, spikes, stopped, trackers
+from zgcm.train import attempts, checkpoints, inherit, losslog, spikes, stopped, trackers
 from zgcm.train.arguments import Plan, load_argv, megatron_argv, plan, train_stage
 from zgcm.train.inputs import Inputs, gather
 from zgcm.train.launch import launch
@@ -42,6 +43,8 @@ def train(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     run = layout.runs(name) / identity.run_id(recipe_id, inputs.digests)
     stopped.check(run)
     with owner.owning(run) as me:
+        if (other := inherit.from_stopping_run(run, recipe, name, inputs.digests)) is not None:
+            print(f"zgcm: {name} begins with what {other} trained before its spike", file=sys.stderr)
         try:
             manifest = resume_and_train(recipe, layout, name, run, inputs, length, me.token)
         except spikes.TooMany as error:
@@ -168,7 +171,7 @@ def trainer_settings(
     inputs: Inputs,
     length: Plan,
     argv: list[str],
-    made: list[spikes.Decision],
+    made: Sequence[spikes.Decision] = (),
 ) -> dict[str, Any]:
     """What zgcm.train.entry reads."""
     stage = train_stage(recipe, name)

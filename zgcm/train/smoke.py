@@ -72,7 +72,7 @@ def settings(
     options.append(load_options(recipe, layout, name, scratch, inputs, resuming=False))
     options.append(["--exit-interval", str(last)])  # the only multiple of it on the way is itself
     argv = [part for option in options for part in option]
-    told = trainer_settings(recipe, name, scratch, inputs, length, argv, made=[])
+    told = trainer_settings(recipe, name, scratch, inputs, length, argv)
     return {**told, "log_interval": 1, "trackers": []}
 
 
