@@ -53,9 +53,17 @@ def main(path: str) -> None:
         leave(trainer, error)
     except OSError as error:
         leave(trainer, refused(error) or error)
+    except BaseException as error:
+        from torch.distributed.checkpoint import CheckpointException
+
+        from zgcm.train.publish import no_room
+
+        if not isinstance(error, CheckpointException):  # of a save in the background
+            raise
+        leave(trainer, no_room(error, Path(trainer.run) / "checkpoints") or error)
 
 
-def leave(trainer: Trainer, error: Exception) -> NoReturn:
+def leave(trainer: Trainer, error: BaseException) -> NoReturn:
     """End this rank at once: other ranks wait in a collective, do not join them."""
     from zgcm.errors import ZgcmError
     from zgcm.train import hooks

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed.checkpoint import CheckpointException, FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from zgcm.errors import ZgcmError
@@ -60,8 +60,9 @@ def install(
         torch.distributed.barrier()
         try:
             request = save_files(state, directory, *args, **kwargs)
-        except Exception as error:
+        except (Exception, CheckpointException) as error:  # torch derives the latter from BaseException
             if (full := no_room(error, path)) is not None:
+                shutil.rmtree(path, ignore_errors=True)  # or it would keep the room from the next attempt
                 raise full from error
             raise
         if request is not None:  # an asynchronous save: finalised when all ranks' files are written
@@ -83,10 +84,7 @@ def install(
 
 
 def no_room(error: BaseException | None, checkpoint: Path) -> ZgcmError | None:
-    """The save's own error when it was for want of room; torch wraps it, in part as text.
-
-    What was written goes, or it would keep the room from the next attempt.
-    """
+    """The save's own error when it was for want of room; torch wraps it, in part as text."""
     words = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
     words.append("unexpected pos")  # torch's zip writer says only that a write came out shorter than asked
     while error is not None and not any(word in str(error) for word in words):
@@ -94,7 +92,6 @@ def no_room(error: BaseException | None, checkpoint: Path) -> ZgcmError | None:
     if error is None:
         return None
     free = shutil.disk_usage(checkpoint.parent).free
-    shutil.rmtree(checkpoint, ignore_errors=True)
     return ZgcmError(
         "The disk is full; this checkpoint was not saved, the one before it is whole",
         where=str(checkpoint),
