@@ -101,6 +101,11 @@ def tokenizer_corpus(wildcards):
     return of_shards(RECIPE.tokenizer.sources, LAYOUT.cleaned) if RECIPE.tokenizer.kind == "train" else []
 
 
+def tokenizer_path():
+    """Of an imported one: a param, so that another directory is looked at again."""
+    return getattr(RECIPE.tokenizer, "path", "")
+
+
 def of_mix(mix, path):
     """`path(source, shard)` of every shard of the mix's sources."""
     return of_shards(RECIPE.mixes[mix].sources, path)
