@@ -15,6 +15,7 @@ from zgcm.report.recipe import assumptions
 
 DOCUMENT_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "documents"]
 PACKED_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "packed"]
+ADOPTED_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.prefixes]
 PACKED_PARTS = [
     f"{part}.{suffix}" for part in ("tokens", "targets", "cu_seqlens") for suffix in ("bin", "idx")
 ]
@@ -66,15 +67,11 @@ def mix_id(wildcards):
 
 
 def stage_id(wildcards):
-    return recipe_id(stage_step(wildcards.stage), wildcards.stage)
+    return recipe_id(identity.stage_step(RECIPE, wildcards.stage), wildcards.stage)
 
 
 def export_id(wildcards):
     return recipe_id("export", wildcards.stage)
-
-
-def stage_step(stage):
-    return "rl" if RECIPE.stages[stage].kind == "rl" else "train"
 
 
 def preflight_id():
@@ -83,7 +80,9 @@ def preflight_id():
 
 def report_id():
     """The report shows every stage, so it is stale with any of them."""
-    return identity.digest({stage: recipe_id(stage_step(stage), stage) for stage in RECIPE.stages})
+    return identity.digest(
+        {stage: recipe_id(identity.stage_step(RECIPE, stage), stage) for stage in RECIPE.stages}
+    )
 
 
 # --- inputs -------------------------------------------------------------------------------------------------
@@ -176,6 +175,23 @@ def stage_data(wildcards):
 def stage_init(wildcards):
     init = RECIPE.stages[wildcards.stage].init
     return [str(LAYOUT.done(init))] if init else []
+
+
+def adopted_path(wildcards):
+    return RECIPE.stages[wildcards.stage].path
+
+
+def pinned_digest(wildcards):
+    return RECIPE.stages[wildcards.stage].weights_digest
+
+
+def adopted_prefix(wildcards):
+    return RECIPE.mixes[wildcards.mix].prefixes[int(wildcards.shard)]
+
+
+def made(mixes):
+    """Those that are made here, not adopted."""
+    return [mix for mix in mixes if mix not in ADOPTED_MIXES]
 
 
 def policy_init(wildcards):
@@ -274,8 +290,8 @@ def report_inputs():
     """Everything the report shows."""
     sources = sorted({source for mix in RECIPE.mixes.values() for source in mix.sources})
     summaries = of_shards(sources, LAYOUT.cleaning_summary)
-    mixes = [str(LAYOUT.plan(mix)) for mix in RECIPE.mixes] + [
-        str(LAYOUT.dataset(mix)) for mix in PACKED_MIXES
-    ]
+    mixes = [str(LAYOUT.plan(mix)) for mix in made(RECIPE.mixes)]
+    mixes += [str(LAYOUT.dataset(mix)) for mix in PACKED_MIXES]
+    mixes += [file for mix in ADOPTED_MIXES for file in training_files(mix)]
     markers = [marker for stage in RECIPE.rl_stages() for marker in evaluations(stage, stage)]
     return [*summaries, *mixes, *markers, *targets()[:-1]]

@@ -4,7 +4,6 @@ import os
 
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
 os.environ.pop("ZGCM_RECIPE", None)
-os.environ.pop("ZGCM_RESULTS", None)
 
 # submitit configures `logging` when it is imported, which closes every handler there is, also pytest's own.
 # This file is read before pytest makes them.

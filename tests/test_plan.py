@@ -11,7 +11,8 @@ from zgcm.cli.app import app
 from zgcm.config.load import load_recipe
 from zgcm.io import write_json
 from zgcm.layout import Layout
-from zgcm.plan import Assumption, checkpoints_kept, cost_plan
+from zgcm.lengths import checkpoints_kept
+from zgcm.plan import Assumption, cost_plan
 
 ROOT = Path(__file__).parents[1]
 SEVEN = load_recipe([ROOT / "config/zgcm-7b.yaml"])
@@ -82,7 +83,7 @@ def test_kept_checkpoints_are_the_recent_and_every_nth(tmp_path: Path) -> None:
 
 def test_assumed_weights_are_flagged_on_the_terminal(tmp_path: Path) -> None:
     recipe = str(ROOT / "config/zgcm-7b.yaml")
-    answer = CliRunner().invoke(app, ["plan", "--recipe", recipe, "--results", str(tmp_path)])
+    answer = CliRunner().invoke(app, ["plan", "--recipe", recipe, "--directory", str(tmp_path)])
     assert answer.exit_code == 0, answer.output
     lines = {line.split()[0]: line for line in answer.stdout.splitlines() if line}
     assert "weights assumed" in lines["midtrain_mix16"]
@@ -98,5 +99,5 @@ def test_results_of_another_recipe_are_not_taken_for_its_own(tmp_path: Path) -> 
 
 def test_json_is_data(tmp_path: Path) -> None:
     recipe = str(ROOT / "config/zgcm-7b.yaml")
-    answer = CliRunner().invoke(app, ["plan", "--json", "--recipe", recipe, "--results", str(tmp_path)])
+    answer = CliRunner().invoke(app, ["plan", "--json", "--recipe", recipe, "--directory", str(tmp_path)])
     assert json.loads(answer.stdout)["totals"]["to_run"]["tokens"] > 4.9e12

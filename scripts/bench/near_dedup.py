@@ -140,7 +140,7 @@ def install_peer(work: Path) -> str:
 def ours(work: Path, results: Path) -> dict[str, float]:
     def verb(*words: str) -> list[str]:
         recipes = ["--recipe", "config/tiny.yaml", "--recipe", str(work / "recipe.yaml")]
-        return [sys.executable, "-m", "zgcm.cli", *words, *recipes, "--results", str(results)]
+        return [sys.executable, "-m", "zgcm.cli", *words, *recipes, "--directory", str(work)]
 
     if not (results / "corpus" / "bench").exists():
         run(verb("clean", "bench", "00000"))

@@ -87,8 +87,8 @@ def main() -> None:
             make_inputs(layout, count)
             (work / "recipe.yaml").write_text(RECIPE.replace("MEM", str(options.mem_mb)))
             recipes = ["--recipe", "config/tiny.yaml", "--recipe", str(work / "recipe.yaml")]
-            command = [sys.executable, "-m", "zgcm.cli", "dedup", "bench", *recipes, "--results"]
-            used = run([*command, str(layout.root)], layout.mix("bench"))
+            command = [sys.executable, "-m", "zgcm.cli", "dedup", "bench", *recipes, "--directory"]
+            used = run([*command, directory], layout.mix("bench"))
             line = {
                 "bench": "near_dedup_memory",
                 "documents": count,

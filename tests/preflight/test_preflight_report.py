@@ -114,8 +114,8 @@ def test_the_verb_shows_a_table_and_ends_with_1_on_a_failure(
     options = [
         "--recipe",
         str(write_recipe(tmp_path / "recipe.yaml")),
-        "--results",
-        str(tmp_path / "results"),
+        "--directory",
+        str(tmp_path),
     ]
     shown = CliRunner().invoke(app, ["preflight", *options])
     assert shown.exit_code == code, shown.output
@@ -127,7 +127,7 @@ def test_the_verb_shows_a_table_and_ends_with_1_on_a_failure(
 
 
 def test_training_asks_where_the_recipe_says_so(tmp_path: Path) -> None:
-    options = ["--results", str(tmp_path / "results"), "--recipe"]
+    options = ["--directory", str(tmp_path), "--recipe"]
     asks = write_recipe(tmp_path / "asks.yaml", preflight=True)
     refused = CliRunner().invoke(app, ["train", "one", *options, str(asks)])
     assert isinstance(refused.exception, ZgcmError)

@@ -8,10 +8,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import orjson
 
+from zgcm.config.corpus import Decision
 from zgcm.errors import ZgcmError
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.plain import Summary, expand, finished, output_names, stamp, watch
@@ -126,7 +128,7 @@ def as_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record]:
 
 
 def _as_document(path: Path, number: int, record: Record, text_fields: tuple[str, ...]) -> Record:
-    if isinstance(record.get("data"), dict) and isinstance(record.get("text_fields"), list):
+    if _is_cleaned(record):
         return record
     if "messages" in record or any(isinstance(record.get(name), str) for name in text_fields):
         return {"data": record, "text_fields": text_fields}
@@ -135,6 +137,19 @@ def _as_document(path: Path, number: int, record: Record, text_fields: tuple[str
         expected=f"a string in {', '.join(text_fields)}, or messages",
         hint="name its field: --text-field FIELD",
     )  # fmt: skip
+
+
+def _is_cleaned(record: Record) -> bool:
+    """Whether a record has the form that cleaning writes."""
+    fields, metrics = record.get("text_fields"), record.get("metrics", {})
+    return (
+        isinstance(record.get("data"), dict)
+        and isinstance(fields, list)
+        and all(isinstance(name, str) for name in fields)
+        and record.get("decision", "keep") in get_args(Decision)
+        and isinstance(metrics, dict)
+        and all(isinstance(value, int | float) for value in metrics.values())
+    )
 
 
 def join(prefixes: list[Path], output: Path) -> Summary:

@@ -18,7 +18,7 @@ def check_stamp(stamp: Path, name: str) -> None:
             found=found,
             expected=name,
             hint=f"give that recipe's files (-r, --configfile; overlays too), or keep recipes apart: "
-            f"`zgcm run` and `snakemake` take --directory runs/{name}, verbs --results runs/{name}/results",
+            f"`snakemake` and every verb of `zgcm` take --directory runs/{name}",
         )
 
 

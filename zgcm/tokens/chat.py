@@ -50,8 +50,6 @@ def render(
     `enable_thinking` decides how the generation prompt ends. Earlier reasoning is kept, also by templates
     that drop it by default (GLM's `clear_thinking`). Raises ZgcmError with the template's own complaint.
     """
-    import jinja2
-
     try:
         return _template(directory).render(
             messages=messages,
@@ -60,10 +58,11 @@ def render(
             enable_thinking=enable_thinking,
             clear_thinking=False,
         )
-    except jinja2.TemplateError as error:
+    except Exception as error:  # a template reaches into whatever a record holds
         raise ZgcmError(
             "The chat template refuses a conversation", where=str(directory / "chat_template.jinja"),
-            found=str(error), hint="correct the messages: roles system, user, assistant, tool; text content",
+            found=str(error) or type(error).__name__,
+            hint="correct the messages: roles system, user, assistant, tool; text content",
         ) from error  # fmt: skip
 
 

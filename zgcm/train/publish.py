@@ -4,8 +4,11 @@ megatron-core's `dist_checkpointing.save` writes the files; its caller then writ
 the manifest between the two, so the tracker never points to a checkpoint that is not whole.
 """
 
+import errno
 import hashlib
+import os
 import queue
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,8 @@ import torch
 from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
+from zgcm.errors import ZgcmError
+from zgcm.model.convert import MODEL_KEYS
 from zgcm.rundir import manifest, owner
 from zgcm.train import checkpoints
 
@@ -22,10 +27,12 @@ def install(
     run: Path,
     token: str,
     final_iteration: int,
-    keep: tuple[int, int | None],
+    keep: tuple[int, int | None, int],
+    facts: dict[str, Any],
     before_publish: Callable[[], None],
 ) -> None:
-    """Wrap saving. `keep` is (recent, every); every rank calls `before_publish` before it writes."""
+    """Wrap saving. `keep` is (recent, every, reach), see checkpoints.prune; `facts` enter every manifest;
+    every rank calls `before_publish` before it writes."""
     from megatron.core import dist_checkpointing
     from megatron.core.dist_checkpointing.strategies import filesystem_async
     from megatron.training import get_args, training
@@ -38,10 +45,10 @@ def install(
 
     def publish(path: Path, iteration: int, consumed_samples: int) -> None:
         owner.check(run, token)
-        facts: dict[str, Any] = {"iteration": iteration, "consumed_samples": consumed_samples}
+        found: dict[str, Any] = {**facts, "iteration": iteration, "consumed_samples": consumed_samples}
         if iteration == final_iteration:
-            facts["weights_digest"] = weights_digest(path)
-        manifest.write_manifest(path, **facts)
+            found["weights_digest"] = weights_digest(path)
+        manifest.write_manifest(path, **found)
 
     def save(state: Any, directory: str, *args: Any, **kwargs: Any) -> Any:
         path, samples = Path(directory), get_args().consumed_train_samples
@@ -51,7 +58,12 @@ def install(
             owner.check(run, token)
             checkpoints.clear_unfinished(path)
         torch.distributed.barrier()
-        request = save_files(state, directory, *args, **kwargs)
+        try:
+            request = save_files(state, directory, *args, **kwargs)
+        except Exception as error:
+            if (full := no_room(error, path)) is not None:
+                raise full from error
+            raise
         if request is not None:  # an asynchronous save: finalised when all ranks' files are written
             if first:
                 request.add_finalize_fn(lambda: publish(path, iteration, samples))
@@ -70,6 +82,28 @@ def install(
     training.save_checkpoint = save_and_prune
 
 
+def no_room(error: BaseException | None, checkpoint: Path) -> ZgcmError | None:
+    """The save's own error when it was for want of room; torch wraps it, in part as text.
+
+    What was written goes, or it would keep the room from the next attempt.
+    """
+    words = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+    words.append("unexpected pos")  # torch's zip writer says only that a write came out shorter than asked
+    while error is not None and not any(word in str(error) for word in words):
+        error = error.__cause__ or error.__context__
+    if error is None:
+        return None
+    free = shutil.disk_usage(checkpoint.parent).free
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    return ZgcmError(
+        "The disk is full; this checkpoint was not saved, the one before it is whole",
+        where=str(checkpoint),
+        found=f"{free / 1e6:.1f} MB free",
+        hint="free some space (old runs lie under results/*/runs), or keep fewer checkpoints "
+        "(checkpoints.keep_recent, keep_every), then repeat the same command",
+    )
+
+
 def weights_digest(checkpoint: Path) -> str:
     """SHA-256 over the model's tensors: names, shapes, types and values, in the order of their names.
 
@@ -81,7 +115,7 @@ def weights_digest(checkpoint: Path) -> str:
     digest = hashlib.sha256()
     for name in sorted(entries):
         entry = entries[name]
-        if name.startswith("optimizer.") or not isinstance(entry, TensorStorageMetadata):
+        if not name.startswith(MODEL_KEYS) or not isinstance(entry, TensorStorageMetadata):
             continue
         tensor = torch.empty(entry.size, dtype=entry.properties.dtype)
         torch.distributed.checkpoint.load({name: tensor}, storage_reader=reader, no_dist=True)
