@@ -16,8 +16,7 @@ from zgcm.preflight.losses import LARGEST_GAP
 def preflight(directory: Path, *options: str) -> dict[str, Any]:
     """Name of a part -> its answer; the verb must have ended with 0."""
     recipe = write_recipe(directory / "recipe.yaml", model={"num_layers": 3})  # no PP2: a third less to run
-    results = directory / "results"
-    command = [sys.executable, "-m", "zgcm.cli", "preflight", "--recipe", recipe, "--results", results]
+    command = [sys.executable, "-m", "zgcm.cli", "preflight", "--recipe", recipe, "--directory", directory]
     ended = subprocess.run(
         [*command, *options],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -26,6 +25,7 @@ def preflight(directory: Path, *options: str) -> dict[str, Any]:
         timeout=1800,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    results = directory / "results"
     assert sorted(path.name for path in results.iterdir()) == ["logs", "preflight.json"]
     return json.loads((results / "preflight.json").read_text())["parts"]
 
