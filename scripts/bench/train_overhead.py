@@ -93,7 +93,7 @@ def measure(name: str, run: Path, work: Path, recipe: Path) -> dict[str, float]:
     for part in ("mixes", "tokenizer"):
         (results / part).symlink_to(work / "inputs" / part)
     record = run / "record.json"
-    environment = {**os.environ, "ZGCM_RECIPE": str(recipe), "ZGCM_RESULTS": str(results)}
+    environment = {**os.environ, "BENCH_RECIPE": str(recipe), "BENCH_DIRECTORY": str(run)}
     environment |= {"BENCH_RECORD": str(record), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
     if name == "bare":
         prepare_bare(run, recipe, results)
@@ -151,7 +151,8 @@ def child(name: str, settings: str) -> None:
             **upstream_environment(resources),
             "BENCH_BEFORE_CPU": os.environ["BENCH_BEFORE_CPU"],
         }
-        sys.argv = ["zgcm", "train", STAGE]
+        place = ["--recipe", os.environ["BENCH_RECIPE"], "--directory", os.environ["BENCH_DIRECTORY"]]
+        sys.argv = ["zgcm", "train", STAGE, *place]
         zgcm()
     elif name == "ours":
         from zgcm.train import cpu, entry

@@ -123,6 +123,14 @@ def test_a_missing_pin_and_an_index_that_does_not_answer_are_told_apart(check_pi
     assert [state for state, _, _ in check_pins.check(asked)] == ["exists", "missing", "unknown"]
 
 
-def test_the_preflight_is_a_target_without_inputs_that_a_container_can_run(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    jobs = dry_run("results/preflight.json", "--sdm", "apptainer", directory=tmp_path)
+def test_the_preflight_is_a_target_without_inputs(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    jobs = dry_run("results/preflight.json", directory=tmp_path)
     assert [(job.rule_name, job.input) for job in jobs] == [("preflight", [])]
+
+
+def test_stages_and_preflight_run_in_conda_or_in_the_container() -> None:
+    rules = (CHECKOUT / "rules/train.smk").read_text().split("\nrule ")[1:]
+    environments = (
+        'conda:\n        "../envs/megatron.yaml"\n    container:\n        container_image("megatron")\n'
+    )
+    assert [rule.split(":")[0] for rule in rules if environments in rule] == ["train", "preflight"]

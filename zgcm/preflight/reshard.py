@@ -33,6 +33,8 @@ class Comparison:
 
 def check(task: Task) -> Answer:
     stages = task.recipe.train_stages()
+    if not stages:
+        return not_applicable("the recipe has no stage that megatron-core trains")
     name, stage = next(iter(stages.items()))
     if stage.engine == "transformer_engine" and not gpus()["gpus"]:
         return not_applicable("there is no GPU for Transformer Engine's layers")

@@ -23,7 +23,7 @@ from zgcm.flops import checkpoint_bytes, flops_per_token
 from zgcm.layout import Layout
 from zgcm.lengths import schedule
 from zgcm.plan import PUBLISHED_TFLOPS
-from zgcm.preflight.answer import Answer, Task, failed, ran
+from zgcm.preflight.answer import Answer, Task, failed, not_applicable, ran
 
 MIB = 1 << 20
 BLOCK = 16 * MIB
@@ -54,6 +54,8 @@ class Need:
 
 
 def check(task: Task) -> Answer:
+    if not task.recipe.train_stages():
+        return not_applicable("the recipe has no stage that megatron-core trains")
     need = most_demanding(task.recipe, task.layout)
     free = shutil.disk_usage(task.work).free
     size = test_size(need.checkpoint_bytes // need.nodes)
@@ -79,8 +81,6 @@ def check(task: Task) -> Answer:
 def most_demanding(recipe: Recipe, layout: Layout) -> Need:
     """The stage whose nodes must write fastest; without GPUs the one with the largest checkpoint."""
     needs = [stage_need(recipe, layout, name) for name in recipe.train_stages()]
-    if not needs:
-        raise ZgcmError("The recipe has no training stage, so nothing says how large a checkpoint is")
     return max(needs, key=lambda need: (need.bytes_per_second() or 0.0, need.checkpoint_bytes))
 
 

@@ -71,6 +71,7 @@ def trial_stage(stage: TrainStage, steps: int, **changes: Any) -> TrainStage:
         **{"mix": {"preflight": 1.0}, "data_split": "100,0,0", "eval_iters": 0},
         "global_batch_size": 2 * width * stage.micro_batch_size,
         **{"expected_train_tokens": None, "expected_train_records": None},
+        "trackers": [],
     }
     settings = deep_merge(deep_merge(stage.model_dump(), single_node(stage)), own)
     settings["schedule"] = {"train_iters": steps, "lr_warmup_iters": steps // 10}
