@@ -85,7 +85,7 @@ rule dedup:
 
 # One rule for each mix, since the number of its output shards is its own. Its files are spelled out: with a wildcard
 # in hundreds of selections, Snakemake would try every one of them for every file it looks for.
-for mix in RECIPE.mixes:
+for mix in made(RECIPE.mixes):
 
     rule:
         name:
@@ -125,7 +125,7 @@ for mix in RECIPE.mixes:
 # recipe, with its 896 gathered shards, 8 s slower.
 rule gather:
     wildcard_constraints:
-        mix=one_of(DOCUMENT_MIXES),
+        mix=one_of(made(DOCUMENT_MIXES)),
     input:
         plan="results/mixes/{mix}/plan.json",
         selection="results/mixes/{mix}/selection/{shard}.parquet",
@@ -154,7 +154,7 @@ rule gather:
 
 rule pack:
     wildcard_constraints:
-        mix=one_of(PACKED_MIXES),
+        mix=one_of(made(PACKED_MIXES)),
     input:
         plan="results/mixes/{mix}/plan.json",
         selection="results/mixes/{mix}/selection/{shard}.parquet",
@@ -181,6 +181,35 @@ rule pack:
         "Pack the conversations of shard {wildcards.shard} of mix {wildcards.mix}"
     shell:
         "zgcm pack {wildcards.mix} {wildcards.shard} > {log} 2>&1"
+
+
+# Token files of the user's as a mix. The links beside the manifest are no outputs: Snakemake would touch what they
+# point to.
+rule adopt_tokens:
+    wildcard_constraints:
+        mix=one_of(ADOPTED_MIXES),
+    input:
+        tokenizer="results/tokenizer/manifest.json",
+    output:
+        "results/mixes/{mix}/{shard}.json",
+    log:
+        "results/logs/adopt_tokens/{mix}/{shard}.log",
+    benchmark:
+        "results/benchmarks/adopt_tokens/{mix}/{shard}.tsv"
+    params:
+        recipe_id=mix_id,
+        prefix=adopted_prefix,
+    threads: step_threads("index")
+    resources:
+        mem_mb=step_resource("index", "mem_mb"),
+        runtime=step_resource("index", "runtime_minutes"),
+        slurm_partition=step_resource("index", "partition"),
+    conda:
+        "../envs/laptop.yaml"
+    message:
+        "Adopt shard {wildcards.shard} of mix {wildcards.mix}: tokens of {params.prefix}"
+    shell:
+        "zgcm adopt {wildcards.mix} {wildcards.shard} > {log} 2>&1"
 
 
 rule pack_summary:

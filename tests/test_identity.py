@@ -100,6 +100,8 @@ def owners(recipe: Recipe, path: KeyPath) -> set[Step]:
         return {("raw" if path[2] in RAW else "clean", name)}
     if section == "mixes":
         return {("mix", name)}
+    if path[2] == "spikes" and path[3] != "policy":
+        return set()  # with `policy: stop` thresholds decide whether a run ends, never how
     assert section == "stages", f"a new section, {section}: say here which steps it decides"
     return {("train" if isinstance(recipe.stages[name], TrainStage) else "rl", name)}
 

@@ -11,7 +11,8 @@ from zgcm.cli.app import app
 from zgcm.config.load import load_recipe
 from zgcm.io import write_json
 from zgcm.layout import Layout
-from zgcm.plan import Assumption, checkpoints_kept, cost_plan
+from zgcm.lengths import checkpoints_kept
+from zgcm.plan import Assumption, cost_plan
 
 ROOT = Path(__file__).parents[1]
 SEVEN = load_recipe([ROOT / "config/zgcm-7b.yaml"])

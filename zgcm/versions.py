@@ -11,6 +11,7 @@ VERSIONS = {
     "index": 1,
     "mix": 2,
     "train": 1,
+    "adopt": 1,
     "export": 1,
     "rl": 1,
 }

@@ -11,6 +11,7 @@ from tests.train.workspace import make, report, write_items, write_recipe
 from zgcm.config.recipe import deep_merge
 from zgcm.io import write_json
 from zgcm.train import checkpoints
+from zgcm.train.losslog import read_losses
 
 pytestmark = pytest.mark.slow
 
@@ -86,6 +87,20 @@ def test_the_batches_are_left_out_and_a_kill_changes_nothing(tmp_path, policy, s
     assert code == 0, errors
     assert losses(killed, "one") == losses(root, "one")
     assert done(killed, "one") == done(root, "one")
+
+
+def test_a_run_that_was_stopped_goes_on_when_the_policy_changes(tmp_path):
+    root = workspace(tmp_path)
+    assert run(root, "one")[0] == 1
+    stopped = run_directory(root, "one")
+    write_recipe(root / "recipe.yaml", stages=stages(spikes={"policy": "skip"}))
+    code, errors = run(root, "one")
+    assert code == 0, errors
+    assert f"one begins with what {stopped} trained before its spike" in errors
+    assert "one continues at iteration 16 of 24" in errors
+    skipped = next(path for path in stopped.parent.iterdir() if path != stopped)
+    assert [row["iteration"] for row in read_losses(skipped)] == [*range(1, 17), *range(19, 25)]
+    assert checkpoints.complete_iterations(stopped / "checkpoints") == [12, 16], "the other run is left alone"
 
 
 def test_an_older_checkpoint_is_kept_for_the_rewind(tmp_path):

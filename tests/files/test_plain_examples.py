@@ -1,4 +1,4 @@
-"""Four small files, one for each way into the cleaner, through the verb: what is kept, dropped and labelled."""
+"""Four small files, one for each way into the cleaner, through the verb: what is kept, dropped, rewritten."""
 
 import json
 from pathlib import Path
@@ -73,3 +73,8 @@ def test_examples_end_as_expected(call, tmp_path, name, kept):
     assert summary["in"] == len(rows) == summary["kept"] + summary["review"] + summary["dropped"]
     assert {record["decision"] for record in out} <= {"keep", "review"}
     assert (summary["written"], summary["rejected"]) == (len(kept), 0)
+    if name == "dolci_tooluse":
+        roles = [message["role"] for message in out[0]["data"]["messages"]]
+        (tool_call,) = out[0]["data"]["messages"][2]["tool_calls"]
+        assert roles == ["system", "user", "assistant", "tool", "assistant"]
+        assert tool_call["function"]["name"] == "get_weather"

@@ -61,3 +61,27 @@ def test_a_link_to_another_run_is_no_copy(directory, tmp_path):
     assert (linked / checkpoints.TRACKER).read_text() == "6"
     assert (linked / "iter_0000006").is_symlink()
     assert checkpoints.link_initial(linked, directory / "iter_0000006") == linked
+
+
+def test_pruning_keeps_one_from_before_a_possible_spike(directory):
+    for iteration in (12, 15):
+        save(directory, iteration)
+    checkpoints.prune(directory, keep_recent=1, keep_every=None, reach=5)
+    assert checkpoints.complete_iterations(directory) == [9, 15]
+
+
+def test_what_a_later_decision_leaves_out_is_passed_over_and_then_removed(directory):
+    def before_seven(iteration, facts):
+        return facts["iteration"] < 7
+
+    assert checkpoints.latest_whole(directory, before_seven)[0] == 6
+    checkpoints.discard(directory, before_seven)
+    assert checkpoints.complete_iterations(directory) == [3, 6]
+
+
+def test_what_killed_saves_left_is_removed_and_nothing_else(directory):
+    (directory / "iter_0000009" / NAME).unlink()
+    (directory / "damaged_iter_0000012_1").mkdir()
+    checkpoints.remove_incomplete(directory)
+    left = sorted(path.name for path in directory.iterdir())
+    assert left == ["damaged_iter_0000012_1", "iter_0000003", "iter_0000006"]

@@ -43,7 +43,12 @@ class Opened:
     def recipe(self) -> "Recipe":
         from zgcm.config.load import load_recipe
 
-        return load_recipe(self.paths, None if self.directory == HERE else self.checkout)
+        return load_recipe(self.paths, self.elsewhere)
+
+    @property
+    def elsewhere(self) -> Path | None:
+        """The checkout, when it is not the verb's directory."""
+        return None if self.directory == HERE else self.checkout
 
     @property
     def results(self) -> Path:

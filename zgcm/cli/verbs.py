@@ -1,6 +1,8 @@
 """Registers every verb by importing the modules that define them."""
 
 from zgcm.cli import (  # noqa: F401
+    adopt,
+    convert,
     corpus,
     export,
     plan,

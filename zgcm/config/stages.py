@@ -311,3 +311,23 @@ class TrainStage(_Stage):
                 f"micro_batch_size {self.micro_batch_size}"
             )
         return self
+
+
+class AdoptedStage(Section):
+    """Weights of yours that other stages name as `init` (docs/start-anywhere.md)."""
+
+    kind: Literal["adopted"]
+    """Not trained here."""
+    format: Literal["huggingface", "megatron"]
+    """huggingface: a directory in the published layout; megatron: a torch_dist checkpoint of any ranks."""
+    path: str = execution()
+    """The directory. Megatron: one with a tracker file, or one iteration. Its content is identity."""
+    weights_digest: str | None = execution(None)
+    """Guard: the weights must have this digest, which `zgcm adopt` prints. Checked, never computed with."""
+    resources: Resources = execution(Resources(mem_mb=4000))
+    """What its job asks the scheduler for."""
+
+    @property
+    def init(self) -> None:
+        """It starts from nothing in the recipe."""
+        return None

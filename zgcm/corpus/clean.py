@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.config.recipe import Recipe
-from zgcm.corpus.adapters import adapt
+from zgcm.corpus.adapters import adapt, adopt
 from zgcm.corpus.decisions import split_trace
 from zgcm.corpus.order import cleaning_settings, step_order
 from zgcm.corpus.pipeline import run_steps
 from zgcm.corpus.raw import find_raw, require_shard
 from zgcm.corpus.rejects import Rejects
 from zgcm.corpus.sample import DROP, REVIEW
+from zgcm.corpus.steps import adopted
 from zgcm.corpus.steps.sensitive import count_findings
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file, write_json
@@ -40,7 +41,9 @@ def clean_shard(
     """
     section = require_shard(recipe, source, shard)
     raw, part = find_raw(recipe, layout, source, shard), raw_part(recipe, source, shard)
-    steps = step_order(section.stage, section.category, section.profile)
+    order = step_order(section.stage, section.category, section.profile)
+    clean_already = getattr(section, "cleaned", False)
+    steps, read = (adopted.STEPS, adopt) if clean_already else (order, adapt)
     settings = cleaning_settings(section)
     counters: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
@@ -50,7 +53,7 @@ def clean_shard(
     cleaned, rejected = layout.cleaned(source, shard), layout.rejected(source, shard)
     with open_records(cleaned) as write, open_records(rejected) as reject:
         rejects = Rejects(reject)
-        samples = adapt(read_checked(raw, part, rejects), section, source, shard)
+        samples = read(read_checked(raw, part, rejects), section, source, shard)
         for sample in run_steps(samples, steps, settings, counters):
             watch(counters["input"])
             if sample.reasons:
@@ -85,6 +88,7 @@ def clean_shard(
         "dataset": section.dataset or source,
         "stage": section.stage,
         "category": section.category,
+        **({"adopted": True} if clean_already else {}),
         "pipeline": [step.__name__ for step in steps],
         "in": lines,
         "kept": counters["output.keep"],

@@ -28,6 +28,8 @@ from zgcm.versions import VERSIONS
 
 BLOCK_TOKENS = 1 << 22
 """Copied at a time when indexes are joined."""
+_NOT_PLAIN = {"messages", "data"}
+"""Fields of conversations and of cleaned records."""
 
 
 @dataclass(frozen=True)
@@ -113,13 +115,12 @@ def texts_or_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Rec
 
 def _plain_texts(lines: list[bytes], name: str) -> list[str] | None:
     try:
-        records = [orjson.loads(line) for line in lines]
+        records = list(map(orjson.loads, lines))
         texts = [record[name] for record in records]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return None
-    if any("messages" in record or "data" in record for record in records):
-        return None
-    return texts if all(isinstance(text, str) for text in texts) else None
+    is_plain = all(map(_NOT_PLAIN.isdisjoint, records)) and set(map(type, texts)) <= {str}
+    return texts if is_plain else None
 
 
 def as_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record]:

@@ -22,7 +22,7 @@ import psutil
 from zgcm.errors import ZgcmError
 from zgcm.io import write_json
 
-NAME = "owner.json"
+NAME, LOCK = "owner.json", "owner.lock"
 HEARTBEAT_LIMIT = 600.0  # seconds; a trainer beats at every log interval and every save
 
 
@@ -74,7 +74,7 @@ def owning(run: Path) -> Iterator[Owner]:
     """Own `run` for the duration of a block. Raises ZgcmError when another live process owns it."""
     run.mkdir(parents=True, exist_ok=True)
     me = this_process()
-    with (run / "owner.lock").open("w") as lock:
+    with (run / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         other = read_owner(run)
         if other is not None and is_alive(other, run):

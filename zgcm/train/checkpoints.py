@@ -90,12 +90,16 @@ def write_tracker(checkpoints: Path, iteration: int | None) -> None:
 
 
 def link_initial(directory: Path, checkpoint: Path) -> Path:
-    """A checkpoint directory that holds nothing but a link to another run's checkpoint; returns it."""
+    """A checkpoint directory that holds nothing but a link to another run's checkpoint; returns it.
+
+    Adopted weights without an iteration are a `release`, as Megatron calls it.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     link = directory / checkpoint.name
     if not link.is_symlink():
         link.symlink_to(checkpoint.resolve(), target_is_directory=True)
-    write_tracker(directory, int(checkpoint.name.removeprefix("iter_")))
+    named = checkpoint.name.removeprefix("iter_")
+    write_text(directory / TRACKER, str(int(named)) if named.isdigit() else named)
     return directory
 
 

@@ -45,10 +45,12 @@ def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
     )
     assert process.stdout is not None
     last: deque[str] = deque(maxlen=LAST_LINES)
-    with relaying(process, resources.world_size > 1) as signals, log.open("a") as stream:
+    with relaying(process, resources.world_size > 1) as signals, log.open("ab", buffering=0) as stream:
         for line in process.stdout:
-            stream.write(line)
-            stream.flush()
+            try:
+                stream.write(line.encode())
+            except OSError as error:  # a full disk must not hide why the trainer ends; it will say so itself
+                print(f"zgcm: a line of the log is lost: {error}", file=sys.stderr)
             if line.startswith(PROGRESS):
                 print(line.removeprefix(PROGRESS), end="", file=sys.stderr, flush=True)
             else:
@@ -57,9 +59,9 @@ def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
     return Outcome(process.returncode, bool(signals), list(last))
 
 
-def command(resources: Resources, settings: Path) -> list[str]:
+def command(resources: Resources, settings: Path, module: str = "zgcm.train.entry") -> list[str]:
     """One process directly; several under torch.distributed.run, whose rendezvous the environment names."""
-    entry = ["-m", "zgcm.train.entry", str(settings)]
+    entry = ["-m", module, str(settings)]
     if resources.world_size == 1:
         return [sys.executable, *entry]
     nodes = ["--nnodes", str(resources.nodes), "--nproc-per-node", str(resources.processes_per_node)]

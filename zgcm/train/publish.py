@@ -18,6 +18,7 @@ from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from zgcm.errors import ZgcmError
+from zgcm.model.convert import MODEL_KEYS
 from zgcm.rundir import manifest, owner
 from zgcm.train import checkpoints
 
@@ -87,6 +88,7 @@ def no_room(error: BaseException | None, checkpoint: Path) -> ZgcmError | None:
     What was written goes, or it would keep the room from the next attempt.
     """
     words = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+    words.append("unexpected pos")  # torch's zip writer says only that a write came out shorter than asked
     while error is not None and not any(word in str(error) for word in words):
         error = error.__cause__ or error.__context__
     if error is None:
@@ -113,7 +115,7 @@ def weights_digest(checkpoint: Path) -> str:
     digest = hashlib.sha256()
     for name in sorted(entries):
         entry = entries[name]
-        if name.startswith("optimizer.") or not isinstance(entry, TensorStorageMetadata):
+        if not name.startswith(MODEL_KEYS) or not isinstance(entry, TensorStorageMetadata):
             continue
         tensor = torch.empty(entry.size, dtype=entry.properties.dtype)
         torch.distributed.checkpoint.load({name: tensor}, storage_reader=reader, no_dist=True)

@@ -5,6 +5,7 @@ never resumed and going back to an old setting finds the old run.
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from zgcm.flops import flops_per_token
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
 from zgcm.rundir import owner
-from zgcm.train import attempts, checkpoints, losslog, spikes, stopped, trackers
-from zgcm.train.arguments import Plan, megatron_argv, plan, train_stage
+from zgcm.train import attempts, checkpoints, inherit, losslog, spikes, stopped, trackers
+from zgcm.train.arguments import Plan, load_argv, megatron_argv, plan, train_stage
 from zgcm.train.inputs import Inputs, gather
 from zgcm.train.launch import launch
 
@@ -42,6 +43,8 @@ def train(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     run = layout.runs(name) / identity.run_id(recipe_id, inputs.digests)
     stopped.check(run)
     with owner.owning(run) as me:
+        if (other := inherit.from_stopping_run(run, recipe, name, inputs.digests)) is not None:
+            print(f"zgcm: {name} begins with what {other} trained before its spike", file=sys.stderr)
         try:
             manifest = resume_and_train(recipe, layout, name, run, inputs, length, me.token)
         except spikes.TooMany as error:
@@ -95,9 +98,7 @@ def resume_and_train(
         made = spikes.decide(run, name, stage.spikes, beginning)
         whole = whole if whole and is_usable(made)(*whole) else newest(directory, made)
         if whole is not None and whole[0] >= length.iterations:
-            checkpoints.prune(
-                directory, *kept(stage)
-            )  # the last one of an asynchronous save came after its own
+            checkpoints.prune(directory, *kept(stage))  # the last asynchronous save came after its own
             return whole[1]
         start = beginning if whole is None else whole[0]
         prepare(run, name, start, length, whole, made)
@@ -153,13 +154,9 @@ def load_options(
     recipe: Recipe, layout: Layout, name: str, run: Path, inputs: Inputs, resuming: bool
 ) -> list[str]:
     """Where weights come from: this run, the stage before (its optimizer too if `continues`), or nowhere."""
-    own = ["--load", str(run / "checkpoints")]
-    if resuming or inputs.initial is None:
-        return own
-    previous = checkpoints.link_initial(run / "initial", layout.root / inputs.initial["checkpoint"])
-    if train_stage(recipe, name).continues:
-        return ["--load", str(previous)]
-    return [*own, "--pretrained-checkpoint", str(previous)]
+    if not resuming and inputs.initial is not None:
+        checkpoints.link_initial(run / "initial", layout.root / inputs.initial["checkpoint"])
+    return load_argv(train_stage(recipe, name), run, resuming=resuming)
 
 
 def kept(stage: TrainStage) -> tuple[int, int | None, int]:
@@ -174,7 +171,7 @@ def trainer_settings(
     inputs: Inputs,
     length: Plan,
     argv: list[str],
-    made: list[spikes.Decision],
+    made: Sequence[spikes.Decision] = (),
 ) -> dict[str, Any]:
     """What zgcm.train.entry reads."""
     stage = train_stage(recipe, name)

@@ -39,8 +39,8 @@ def start(asked: list[str], project: str, name: str, run: Path) -> None:
         return
     import swanlab
 
-    swanlab.sync_tensorboard_torch()
     swanlab.init(project=project, experiment_name=f"{name}-{run.name}", logdir=str(run / "swanlab"))
+    swanlab.sync_tensorboard_torch()
 
 
 def sinks() -> tuple[Sink, ...]:
