@@ -141,6 +141,14 @@ def test_the_sample_is_bounded():
     assert sample.full
 
 
+def test_a_document_of_100_mb_is_left_to_gigatoken_alone():
+    sample = parity.Sample()
+    assert not sample.count(["x" * (parity.MAX_CHARACTERS + 1), 0])
+    assert sample.count(["x" * parity.MAX_CHARACTERS, 0])
+    assert not sample.count(["x"])
+    assert (sample.documents, sample.characters) == (1, parity.MAX_CHARACTERS)
+
+
 def test_a_lone_surrogate_names_the_record(workspace, monkeypatch):
     recipe, layout = workspace
     rows = [document("fine", "1"), document("broken \ud800", "2")]

@@ -22,7 +22,7 @@ from zgcm.records import Record, parse_lines, read_numbered, record_format
 from zgcm.records.lines import read_line_blocks
 from zgcm.tokens.encode import load_encoder
 from zgcm.tokens.index import IndexFiles, write_index
-from zgcm.tokens.indexed import data_path, index_path, open_indexed, write_indexed
+from zgcm.tokens.indexed import data_path, index_path, open_indexed, without_ending, write_indexed
 from zgcm.tokens.tokenizer import any_facts
 from zgcm.versions import VERSIONS
 
@@ -57,6 +57,10 @@ def index_files(
     Raises ZgcmError when a file fails; those that are done stay in `prefix`.parts until all are.
     """
     paths = expand(inputs)
+    if prefix.is_dir():
+        raise ZgcmError("An index has a name, this is a directory", where=str(prefix),
+                        hint=f"name the index: {prefix / 'NAME'}")  # fmt: skip
+    prefix = without_ending(prefix)
     whole = IndexFiles(prefix, None, beside(prefix, ".index.json"))
     if len(paths) == 1:
         return run_all(index_file, [IndexJob(paths[0], tokenizer, tuple(text_fields), whole)], fanout,
