@@ -3,8 +3,8 @@
     .venv/bin/python scripts/bench/near_dedup_memory.py [--documents 250000 500000 1000000] [--mem-mb 400]
 
 The inputs are made up, since making real ones would take most of the time: random band hashes, and one
-document in five (`--every`) a copy of the one before it in five bands and all words but one. One JSON line a size:
-`peak_mb` is the resident memory of the process, `spill_mb` the largest size of its spill directory,
+document in five (`--every`) a copy of the one before it in five bands and all words but one. One JSON line a
+size: `peak_mb` is the resident memory of the process, `spill_mb` the largest size of its spill directory,
 `bands_mb` and `fingerprints_mb` what its inputs take on disk. `--mem-mb` is the recipe's
 `step_resources.mix.mem_mb`.
 """
