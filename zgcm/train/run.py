@@ -5,6 +5,7 @@ never resumed and going back to an old setting finds the old run.
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -170,7 +171,7 @@ def trainer_settings(
     inputs: Inputs,
     length: Plan,
     argv: list[str],
-    made: list[spikes.Decision],
+    made: Sequence[spikes.Decision] = (),
 ) -> dict[str, Any]:
     """What zgcm.train.entry reads."""
     stage = train_stage(recipe, name)
