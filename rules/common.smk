@@ -4,10 +4,13 @@
 and code never do.
 """
 
+from operator import attrgetter
+
 from snakemake.logging import logger
 
 from zgcm import identity
 from zgcm.layout import compared_shards, mix_shards, raw_input, source_shards, used_shards
+from zgcm.preflight.needs import needs_id
 from zgcm.report.recipe import assumptions
 
 DOCUMENT_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "documents"]
@@ -71,6 +74,10 @@ def export_id(wildcards):
     return recipe_id("export", wildcards.stage)
 
 
+def preflight_id():
+    return needs_id(RECIPE)
+
+
 def report_id():
     """The report shows every stage, so it is stale with any of them."""
     return identity.digest(
@@ -92,6 +99,11 @@ def of_shards(sources, path):
 
 def tokenizer_corpus(wildcards):
     return of_shards(RECIPE.tokenizer.sources, LAYOUT.cleaned) if RECIPE.tokenizer.kind == "train" else []
+
+
+def tokenizer_path():
+    """Of an imported one: a param, so that another directory is looked at again."""
+    return getattr(RECIPE.tokenizer, "path", "")
 
 
 def of_mix(mix, path):
@@ -231,9 +243,39 @@ def stage_mpi(wildcards):
 
 
 def stage_slurm_extra(wildcards):
-    needs = RECIPE.stages[wildcards.stage].resources
+    return slurm_extra(RECIPE.stages[wildcards.stage].resources)
+
+
+def slurm_extra(needs):
     gpus = f"--gpus-per-node={needs.gpus_per_node} " if needs.gpus_per_node else ""
     return f"{gpus}--ntasks-per-node=1"
+
+
+def widest():
+    """What the training stage with most processes asks for: the preflight runs where it would."""
+    stages = [stage.resources for stage in RECIPE.train_stages().values()]
+    return max(stages, key=attrgetter("world_size"), default=RECIPE.step_resources.mix)
+
+
+def widest_resource(name):
+    return getattr(widest(), name)
+
+
+def widest_threads():
+    return widest().processes_per_node * widest().cpus_per_process
+
+
+def widest_mpi():
+    return "srun" if widest().nodes > 1 else None
+
+
+def widest_slurm_extra():
+    return slurm_extra(widest())
+
+
+def container_image(environment):
+    """Used with `--sdm apptainer` only; built once from envs/{environment}.def (see docs/environments.md)."""
+    return str(CHECKOUT / "envs" / f"{environment}.sif")
 
 
 # --- targets ------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ rule tokenizer:
         "results/benchmarks/tokenizer.tsv"
     params:
         recipe_id=recipe_id("tokenizer"),
+        path=tokenizer_path(),
     threads: step_threads("tokenizer")
     resources:
         mem_mb=step_resource("tokenizer", "mem_mb"),

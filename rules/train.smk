@@ -31,6 +31,8 @@ rule train:
         slurm_extra=stage_slurm_extra,
     conda:
         "../envs/megatron.yaml"
+    container:
+        container_image("megatron")
     message:
         "Train {wildcards.stage}"
     shell:
@@ -65,3 +67,33 @@ rule adopt:
         "Adopt {wildcards.stage}: weights of {params.path}"
     shell:
         "zgcm adopt {wildcards.stage} 2>&1 | tee {log}"
+
+
+# Asked for by name (`snakemake results/preflight.json`), never an input: training itself looks at the file where the
+# recipe says `preflight: true`.
+rule preflight:
+    output:
+        "results/preflight.json",
+    log:
+        "results/logs/preflight/preflight.log",
+    benchmark:
+        "results/benchmarks/preflight/preflight.tsv"
+    params:
+        recipe_id=preflight_id(),
+    threads: widest_threads()
+    resources:
+        mem_mb=widest_resource("mem_mb"),
+        runtime=60,
+        nodes=widest_resource("nodes"),
+        tasks=widest_resource("nodes"),
+        mpi=widest_mpi(),
+        slurm_partition=widest_resource("partition"),
+        slurm_extra=widest_slurm_extra(),
+    conda:
+        "../envs/megatron.yaml"
+    container:
+        container_image("megatron")
+    message:
+        "Check what this machine can do"
+    shell:
+        "zgcm preflight 2>&1 | tee {log}"

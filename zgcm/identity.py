@@ -151,8 +151,6 @@ def _tokenizer(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     settings = semantic(tokenizer)
     if tokenizer.kind == "train":
         return settings, [("clean", source) for source in tokenizer.sources]
-    if tokenizer.sha256 is not None:
-        del settings["path"]  # the digest says which one it is, wherever it lies
     return settings, []
 
 

@@ -119,6 +119,15 @@ class Layout:
     def stamp(self) -> Path:
         return self.root / "recipe.json"
 
+    @property
+    def preflight(self) -> Path:
+        return self.root / "preflight.json"
+
+    @property
+    def preflight_work(self) -> Path:
+        """Trial checkpoints lie here, on the storage that is to be judged, and are removed."""
+        return self.root / ".preflight"
+
 
 def source_shards(recipe: "Recipe", source: str) -> list[str]:
     """Shard names of a source, from the recipe or its lock; never from a look at the data."""

@@ -5,6 +5,7 @@ from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage
 from zgcm.io import read_json
 from zgcm.layout import Layout
+from zgcm.train import spikes
 from zgcm.train.arguments import Plan, plan
 
 
@@ -56,10 +57,13 @@ def saves(recipe: Recipe, layout: Layout, name: str) -> list[int] | None:
 
 
 def checkpoints_kept(recipe: Recipe, layout: Layout, name: str) -> int | None:
-    """Complete checkpoints that remain at the end: the recent ones, and every N-th if the recipe says so."""
+    """Complete checkpoints at the end: the recent ones, every N-th if the recipe says so, and the one
+    that a loss spike could send the run back to (zgcm.train.checkpoints.prune)."""
     saved = saves(recipe, layout, name)
     if saved is None:
         return None
-    keep = recipe.train_stages()[name].checkpoints
+    stage = recipe.train_stages()[name]
+    keep, reach = stage.checkpoints, spikes.reach(stage.spikes)
+    before = [it for it in saved if it <= saved[-1] + 1 - reach]
     for_good = [it for it in saved if keep.keep_every and it % keep.keep_every == 0]
-    return len({*saved[-keep.keep_recent :], *for_good})
+    return len({*saved[-keep.keep_recent :], *before[-1:], *for_good})

@@ -13,9 +13,9 @@ from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.flops import checkpoint_bytes, flops_per_token
-from zgcm.io import read_json
 from zgcm.layout import Layout
 from zgcm.lengths import checkpoints_kept
+from zgcm.rundir.stamp import own_results
 from zgcm.status import stage_states
 
 # The published 585 TFLOP/s/GPU of 16K pretraining charge full attention on every layer; with windows
@@ -68,13 +68,6 @@ def cost_plan(recipe: Recipe, layout: Layout, assumption: Assumption) -> dict[st
         "mixes": [mix_plan(recipe, name) for name in recipe.mixes],
         "totals": {**totals(stages), "to_run": totals(left)},
     }
-
-
-def own_results(recipe: Recipe, layout: Layout) -> Layout:
-    """The results if they are this recipe's, else an empty place: another recipe's stages tell nothing."""
-    if not layout.stamp.exists() or read_json(layout.stamp)["name"] == recipe.name:
-        return layout
-    return Layout(layout.root / f"of-{recipe.name}")
 
 
 def resources(stage: TrainStage | RLStage | AdoptedStage) -> dict[str, int]:

@@ -31,7 +31,7 @@ def test_the_first_steps_of_the_real_run(tmp_path):
     make(tmp_path / "results", **HORIZON)
     recipe = write_recipe(tmp_path / "recipe.yaml", **HORIZON)
     before = listing(tmp_path)
-    where = ["-r", str(recipe), "--results", str(tmp_path / "results"), "--json"]
+    where = ["-r", str(recipe), "--directory", str(tmp_path), "--json"]
     answer = subprocess.run(
         [*COMMAND, "one", "--smoke", "5", *where],
         capture_output=True,
@@ -58,18 +58,20 @@ def ready(tmp_path_factory):
 
 @pytest.mark.parametrize("stage", ["one", "tuned"])
 def test_the_arguments_differ_only_where_they_save_and_stop(ready, stage, tmp_path):
-    recipe, layout = ready
+    changes = {"trackers": ["wandb", "swanlab"]}
+    recipe, layout = make(ready[1].root, stages={"tuned": {"init": None, **changes}, "one": changes})
     inputs, length = gather(recipe, layout, stage), plan(recipe, layout, stage)
     told = room.settings(recipe, layout, stage, inputs, tmp_path, 3)
     options = [
         part for option in room.megatron_argv(recipe, layout, stage, tmp_path, length) for part in option
     ]
     options += load_options(recipe, layout, stage, tmp_path, inputs, resuming=False)
-    save = options.index("--save")
-    expected = [*options[:save], *options[save + 4 :], "--exit-interval", "3"]  # --save D --save-interval N
-    assert told["argv"] == expected
+    wandb, save = options.index("--wandb-project"), options.index("--save")  # three options, two options
+    assert save == wandb + 6
+    assert told["argv"] == [*options[:wandb], *options[save + 4 :], "--exit-interval", "3"]
     real = trainer_settings(recipe, stage, tmp_path, inputs, length, options)
-    assert {key for key in real if real[key] != told[key]} <= {"argv", "log_interval"}
+    assert {key for key in real if real[key] != told[key]} <= {"argv", "log_interval", "trackers"}
+    assert told["trackers"] == []
     assert told["iterations"] == length.iterations
 
 

@@ -228,7 +228,7 @@ def test_gpus_of_this_machine(ready, monkeypatch, capability, gpus, words):
 def test_the_verb(tmp_path):
     make(tmp_path / "results")
     recipe = write_recipe(tmp_path / "recipe.yaml")
-    where = ["-r", str(recipe), "--results", str(tmp_path / "results")]
+    where = ["-r", str(recipe), "--directory", str(tmp_path)]
     good = CliRunner().invoke(app, ["train", "one", "--validate-only", *where])
     assert (good.exit_code, good.stdout.splitlines()[0]) == (0, "one: ready to train")
     bad = CliRunner().invoke(app, ["train", "two", "--validate-only", "--json", *where])

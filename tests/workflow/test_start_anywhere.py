@@ -15,9 +15,11 @@ TINY = CHECKOUT / "config/tiny.yaml"
 MINI = CHECKOUT / "tests/recipes/mini.yaml"
 PAGE = (CHECKOUT / "docs/start-anywhere.md").read_text()
 
+CONVERSATIONS = 700
+"""Of the page's 4,096: an epoch of them is 100 iterations and some, as few as training takes."""
 SMALL = {  # over the page's recipe: sequences of the mini recipe's length
     "mixes": {"mine": {"sequence_length": 128}},
-    "stages": {"sft": {"seq_length": 128, "checkpoints": {"save_interval": 200}}},
+    "stages": {"sft": {"seq_length": 128, "schedule": {"epochs": 1}, "checkpoints": {"save_interval": 200}}},
 }
 
 
@@ -35,11 +37,12 @@ def write_recipe(directory: Path, weights: Path | str) -> list[Path]:
 
 
 def write_conversations(directory: Path) -> None:
-    """By the script on the page, as it stands there."""
+    """By the script on the page, as it stands there; the first of them."""
     script = re.search(r"chats\.jsonl <<'END'\n(.*?)\nEND\n", PAGE, re.S)
     assert script is not None
     lines = subprocess.run([sys.executable, "-c", script[1]], capture_output=True, text=True, check=True)
-    (directory / "chats.jsonl").write_text(lines.stdout)
+    kept = lines.stdout.splitlines(keepends=True)[:CONVERSATIONS]
+    (directory / "chats.jsonl").write_text("".join(kept))
 
 
 def zgcm(*args: str | Path) -> subprocess.CompletedProcess[str]:
@@ -58,7 +61,7 @@ def test_it_plans_where_the_weights_are_not_there_yet(tmp_path: Path) -> None:
     assert "results/published/done" in train.input
     assert {"train sft", "export sft", "rl_math rl_math", "export rl_math", "tokenizer"} <= set(names)
     recipe = [part for file in files for part in ("-r", file)]
-    planned = zgcm("plan", *recipe, "--results", tmp_path / "results")
+    planned = zgcm("plan", *recipe, "--directory", tmp_path)
     assert "published: adopted, to be adopted: huggingface weights of" in planned.stdout
     assert "which is not there yet" in planned.stdout
     assert "published is adopted" in zgcm("check", *recipe).stdout

@@ -46,7 +46,8 @@ def clean(
         typer.Option(min=0, max=1, help="Files: lines that may be no record; more fail the file. [0.001]"),
     ] = None,
     settings: Annotated[
-        Path | None, typer.Option(help="Files: YAML with more keys of a source, for instance cleaning.")
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Files: YAML, more keys of a source, as cleaning."),
     ] = None,
     jobs: files.JobsOption = 1,
     fanout: files.FanoutOption = None,

@@ -29,7 +29,8 @@ def check(opened: Opened) -> None:
 def identity(
     opened: Opened,
     step: Annotated[
-        str, typer.Argument(help="raw, clean, fingerprint, tokenizer, index, mix, train, export or rl.")
+        str,
+        typer.Argument(help="raw, clean, fingerprint, tokenizer, index, mix, train, adopt, export or rl."),
     ] = "",
     name: Annotated[str, typer.Argument(help="Of the source, mix or stage.")] = "",
 ) -> None:

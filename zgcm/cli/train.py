@@ -54,8 +54,11 @@ def train(
 
 
 def run_to_end(opened: Opened, stage: str) -> None:
+    from zgcm.preflight.report import require
     from zgcm.train.run import train as run_train
 
+    if opened.recipe.preflight:
+        require(opened.recipe, opened.layout)
     done = run_train(opened.recipe, opened.layout, stage)
     opened.say(
         done,

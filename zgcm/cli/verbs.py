@@ -6,6 +6,7 @@ from zgcm.cli import (  # noqa: F401
     corpus,
     export,
     plan,
+    preflight,
     profile,
     recipe,
     report,

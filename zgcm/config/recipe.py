@@ -56,6 +56,8 @@ class Recipe(Section):
     sources that no kept stage needs, are left out. Empty: all."""
     step_resources: StepResources = execution(StepResources())
     """What all other steps ask the scheduler for."""
+    preflight: bool = execution(False)
+    """Train only where `zgcm preflight` has passed, on the same kind of machine."""
 
     @model_validator(mode="before")
     @classmethod

@@ -31,6 +31,7 @@ from zgcm.layout import Layout
 from zgcm.versions import VERSIONS
 
 SHARD = "00000"
+WHICH_FILES = {"kind", "files", "lock", "shards_per_file"}
 SHOWN = ("in", "kept", "review", "dropped", "rejected")
 COUNTS = (*SHOWN, "written", "characters")
 REASONS = ("reasons", "rejected_reasons", "found")
@@ -104,7 +105,10 @@ def clean_file(job: CleanJob) -> Summary:
 
 
 def file_source(path: Path, keys: dict[str, Any]) -> FileSource:
-    """The source block of a file. Raises ZgcmError for keys that no source has."""
+    """The source block of a file. Raises ZgcmError for keys that no source has, and those that say which
+    files it reads, or which part of one."""
+    if told := sorted(WHICH_FILES & keys.keys()):
+        raise _wrong_settings([f"{key}: the command line says which files are read" for key in told])
     try:
         source = FileSource.model_validate({"kind": "files", "files": [str(path)], **keys})
     except ValidationError as error:
@@ -125,10 +129,10 @@ def option(key: str) -> str:
 
 def _wrong_settings(lines: list[str]) -> ZgcmError:
     """`lines` are `key: what is wrong with it`."""
-    parts = [line.partition(": ") for line in lines]
+    parts = [line.removeprefix("sources.keys: ").partition(": ") for line in lines]
     return ZgcmError(
-        "These are no settings of a source",
-        found="; ".join(f"{OPTIONS.get(key, key)}: {problem}" for key, _, problem in parts),
+        "The settings are wrong",
+        found="; ".join(f"{OPTIONS.get(key, key)}{colon}{problem}" for key, colon, problem in parts),
         hint="docs/recipe.md explains every key of a source",
     )
 

@@ -8,6 +8,8 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -100,20 +102,22 @@ def dedup_files(
     whole.unlink(missing_ok=True)  # it describes all files: none must be replaced beneath it
     with in_own_words(f"mixes.{MIX}", str(output), str):
         reasons = deduplicate(small_recipe(sources, {MIX: mix}), layout, MIX)
-    removed: dict[str, set[int]] = {name: set() for name in names}
-    for batch in pq.ParquetFile(layout.duplicates(MIX)).iter_batches(columns=["source", "row"]):
-        for source, row in zip(batch["source"].to_pylist(), batch["row"].to_pylist(), strict=True):
-            removed[source].add(row)
-    left = {
-        name: write_records(outputs[name], _without(path, removed[name]))
-        for path, name in zip(paths, names, strict=True)
+    removed = Counter(source for source, _ in _removed(layout.duplicates(MIX)))
+    groups = groupby(_removed(layout.duplicates(MIX)), itemgetter(0))
+    files: list[Summary] = []
+    for path, name in zip(paths, names, strict=True):
+        # The groups come in the order of the files; a file without duplicates has none.
+        rows = (row for _, row in next(groups)[1]) if removed[name] else iter(())
+        left = write_records(outputs[name], _without(path, rows))
+        files.append({"file": str(path), "in": left + removed[name], "removed": removed[name]})
+    total = sum(file["in"] for file in files)
+    summary = {
+        "in": total,
+        "removed": removed.total(),
+        "left": total - removed.total(),
+        "reasons": reasons,
+        "files": files,
     }
-    files = [
-        {"file": str(path), "in": left[name] + len(removed[name]), "removed": len(removed[name])}
-        for path, name in zip(paths, names, strict=True)
-    ]
-    totals = Counter({key: sum(file[key] for file in files) for key in ("in", "removed")})  # type: ignore[misc]
-    summary = {**totals, "left": sum(left.values()), "reasons": reasons, "files": files}
     write_json(whole, summary)
     shutil.rmtree(layout.compared)
     return summary
@@ -170,8 +174,20 @@ def text_of(record: dict[str, Any]) -> str:
     return text or messages_text(messages_of(record["data"]))
 
 
-def _without(path: Path, rows: set[int]) -> Iterator[Record]:
-    return (record for row, record in enumerate(read_records(path)) if row not in rows)
+def _removed(path: Path) -> Iterator[tuple[str, int]]:
+    """Source and row, in the order of the files and of their rows."""
+    for batch in pq.ParquetFile(path).iter_batches(columns=["source", "row"]):
+        yield from zip(batch["source"].to_pylist(), batch["row"].to_pylist(), strict=True)
+
+
+def _without(path: Path, rows: Iterator[int]) -> Iterator[Record]:
+    """Records but those at `rows`, which ascend."""
+    skipped = next(rows, None)
+    for row, record in enumerate(read_records(path)):
+        if row != skipped:
+            yield record
+        else:
+            skipped = next(rows, None)
 
 
 def dedup_line(summary: Summary, output: Path) -> str:

@@ -148,7 +148,6 @@ def _submitted[T, R](
 def _failure(failed: list[dict[str, str]], total: int) -> ZgcmError:
     first = dict(failed[0])
     if total > 1:
-        first["hint"] = (
-            f"{first.get('hint', 'see above')}; {len(failed):,} of {total:,} files failed, others are done"
-        )
+        others = ", others are done" if len(failed) < total else ""
+        first["hint"] = f"{first.get('hint', 'see above')}; {len(failed):,} of {total:,} files failed{others}"
     return ZgcmError(first.pop("what"), **first)

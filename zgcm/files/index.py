@@ -22,12 +22,14 @@ from zgcm.records import Record, parse_lines, read_numbered, record_format
 from zgcm.records.lines import read_line_blocks
 from zgcm.tokens.encode import load_encoder
 from zgcm.tokens.index import IndexFiles, write_index
-from zgcm.tokens.indexed import data_path, index_path, open_indexed, write_indexed
+from zgcm.tokens.indexed import data_path, index_path, open_indexed, without_ending, write_indexed
 from zgcm.tokens.tokenizer import any_facts
 from zgcm.versions import VERSIONS
 
 BLOCK_TOKENS = 1 << 22
 """Copied at a time when indexes are joined."""
+_NOT_PLAIN = {"messages", "data"}
+"""Fields of conversations and of cleaned records."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,10 @@ def index_files(
     Raises ZgcmError when a file fails; those that are done stay in `prefix`.parts until all are.
     """
     paths = expand(inputs)
+    if prefix.is_dir():
+        raise ZgcmError("An index has a name, this is a directory", where=str(prefix),
+                        hint=f"name the index: {prefix / 'NAME'}")  # fmt: skip
+    prefix = without_ending(prefix)
     whole = IndexFiles(prefix, None, beside(prefix, ".index.json"))
     if len(paths) == 1:
         return run_all(index_file, [IndexJob(paths[0], tokenizer, tuple(text_fields), whole)], fanout,
@@ -109,13 +115,12 @@ def texts_or_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Rec
 
 def _plain_texts(lines: list[bytes], name: str) -> list[str] | None:
     try:
-        records = [orjson.loads(line) for line in lines]
+        records = list(map(orjson.loads, lines))
         texts = [record[name] for record in records]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return None
-    if any("messages" in record or "data" in record for record in records):
-        return None
-    return texts if all(isinstance(text, str) for text in texts) else None
+    is_plain = all(map(_NOT_PLAIN.isdisjoint, records)) and set(map(type, texts)) <= {str}
+    return texts if is_plain else None
 
 
 def as_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record]:

@@ -141,7 +141,7 @@ def _section(sources: dict[str, float], settings: dict[str, Any]) -> Mix:
             else f"{option(key)}: {problem}"
             for key, _, problem in lines
         ]  # fmt: skip
-        raise ZgcmError("There is no such mix", found="; ".join(found),
+        raise ZgcmError("The options are wrong", found="; ".join(found),
                         hint="zgcm mix --help lists the options") from error  # fmt: skip
 
 

@@ -32,10 +32,21 @@ def send[T, R](
             "There is no Slurm here", found="no srun on the PATH", expected="a login node of a Slurm cluster",
             hint="--fanout local runs the same jobs on this machine; --jobs N needs no submitit at all",
         )  # fmt: skip
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+
     executor = _executor("slurm", folder)
     parameters: dict[str, Any] = {f"slurm_{key}": value for key, value in options.items()}
-    executor.update_parameters(slurm_array_parallelism=jobs, name="zgcm", **parameters)
-    sent = executor.map_array(function, items)
+    try:
+        executor.update_parameters(slurm_array_parallelism=jobs, name="zgcm", **parameters)
+    except (NameError, ValueError) as error:
+        given = " ".join(f"{key}={value}" for key, value in options.items())
+        raise ZgcmError("sbatch has no such option", found=given,
+                        hint="long names, _ for -, as partition, time, mem") from error  # fmt: skip
+    try:
+        sent = executor.map_array(function, items)
+    except (FailedJobError, FailedSubmissionError) as error:
+        raise ZgcmError("sbatch refuses the jobs", found=str(error).strip().splitlines()[-1],
+                        hint="correct the --slurm options") from error  # fmt: skip
     with _cancelled_on_failure(sent):
         yield from _as_they_end(sent)
 

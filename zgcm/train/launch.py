@@ -59,9 +59,9 @@ def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
     return Outcome(process.returncode, bool(signals), list(last))
 
 
-def command(resources: Resources, settings: Path) -> list[str]:
+def command(resources: Resources, settings: Path, module: str = "zgcm.train.entry") -> list[str]:
     """One process directly; several under torch.distributed.run, whose rendezvous the environment names."""
-    entry = ["-m", "zgcm.train.entry", str(settings)]
+    entry = ["-m", module, str(settings)]
     if resources.world_size == 1:
         return [sys.executable, *entry]
     nodes = ["--nnodes", str(resources.nodes), "--nproc-per-node", str(resources.processes_per_node)]

@@ -10,7 +10,9 @@ from typing import Any
 
 from zgcm.config.plan import stage_plan
 from zgcm.config.recipe import Recipe
+from zgcm.config.stages import TrainStage
 from zgcm.layout import Layout
+from zgcm.rundir.stamp import own_results
 from zgcm.train.arguments import load_argv, megatron_argv, only_mix, plan, train_stage
 
 RUN = "RUN_ID"
@@ -20,7 +22,8 @@ RUN = "RUN_ID"
 def argv(recipe: Recipe, layout: Layout, name: str) -> list[str]:
     """All arguments of the stage's first start, in order. Raises ZgcmError when its length is unknown."""
     run = layout.runs(name) / RUN
-    options = megatron_argv(recipe, layout, name, run, plan(recipe, layout, name))
+    length = plan(recipe, own_results(recipe, layout), name)
+    options = megatron_argv(recipe, layout, name, run, length)
     return [part for option in [*options, load_argv(train_stage(recipe, name), run)] for part in option]
 
 
@@ -49,7 +52,8 @@ def assumed(recipe: Recipe, layout: Layout, name: str) -> list[str]:
     found = [
         f"the weights of mix {mix} were never published" for mix in stage.mix if recipe.mixes[mix].assumed
     ]
-    if stage.kind == "sft" and not layout.dataset(only_mix(stage, name)).exists():
+    data = own_results(recipe, layout)
+    if stage.kind == "sft" and not data.dataset(only_mix(stage, name)).exists():
         found.append(
             f"iterations follow from stages.{name}.expected_train_tokens = {stage.expected_train_tokens}; "
             "the packed data does not exist here"
@@ -67,16 +71,22 @@ def beside(recipe: Recipe, name: str) -> dict[str, Any]:
         "attention output gate": recipe.model.attention_output_gate,
         "data order": stage.data_order,
         "data": ", ".join(f"{mix} ({shards})" for mix, shards in blend.items()),
-        "first sample": samples_before(recipe, name),
+        "first sample": "unknown" if (first := samples_before(recipe, name)) is None else first,
     }
     if stage.dataloader_prefetch and stage.dataloader_workers:
         facts["batches read ahead by a worker"] = stage.dataloader_prefetch
     return facts
 
 
-def samples_before(recipe: Recipe, name: str) -> int:
-    """Samples that the stages it continues have consumed: the index of its own data's first sample."""
+def samples_before(recipe: Recipe, name: str) -> int | None:
+    """Samples that the stages it continues have consumed: the index of its own data's first sample.
+
+    None where it continues weights that no stage of the recipe trains: their record will tell.
+    """
     stage = train_stage(recipe, name)
     if not stage.continues or stage.init is None:
         return 0
-    return samples_before(recipe, stage.init) + (stage_plan(recipe, stage.init).samples or 0)
+    if not isinstance(recipe.stages[stage.init], TrainStage):
+        return None
+    earlier, own = samples_before(recipe, stage.init), stage_plan(recipe, stage.init).samples
+    return None if earlier is None or own is None else earlier + own

@@ -22,8 +22,8 @@ from zgcm.train.inputs import Inputs, gather
 from zgcm.train.launch import Outcome, launch
 from zgcm.train.run import first_iteration, load_options, trainer_settings
 
-SAVING = ("--save", "--async-save")
-"""First words of the option lines that save."""
+LEAVING = ("--save", "--async-save", "--wandb-project")
+"""First words of the option lines that leave something behind."""
 
 
 def smoke(recipe: Recipe, layout: Layout, name: str, steps: int) -> dict[str, Any]:
@@ -68,15 +68,16 @@ def settings(
     """What zgcm.train.entry reads: the real run's in the scratch directory, to end after iteration `last`."""
     length = plan(recipe, layout, name)
     (scratch / "checkpoints").mkdir()
-    options = without_saving(megatron_argv(recipe, layout, name, scratch, length))
+    options = leaving_nothing(megatron_argv(recipe, layout, name, scratch, length))
     options.append(load_options(recipe, layout, name, scratch, inputs, resuming=False))
     options.append(["--exit-interval", str(last)])  # the only multiple of it on the way is itself
     argv = [part for option in options for part in option]
-    return {**trainer_settings(recipe, name, scratch, inputs, length, argv, made=[]), "log_interval": 1}
+    told = trainer_settings(recipe, name, scratch, inputs, length, argv)
+    return {**told, "log_interval": 1, "trackers": []}
 
 
-def without_saving(options: list[Options]) -> list[Options]:
-    return [option for option in options if option[0] not in SAVING]
+def leaving_nothing(options: list[Options]) -> list[Options]:
+    return [option for option in options if option[0] not in LEAVING]
 
 
 def facts(name: str, scratch: Path, outcome: Outcome, steps: int, stage_steps: int) -> dict[str, Any]:

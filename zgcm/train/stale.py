@@ -96,7 +96,7 @@ def stale_initial(recipe: Recipe, layout: Layout, init: str) -> list[str]:
     keys = ", ".join(key.removeprefix("settings.") for key in changed)
     return [
         f"Stage {init} has finished, but the recipe has changed since. at: {path}. found: other {keys}. "
-        f"to do: zgcm train {init}."
+        f"to do: zgcm {before['step']} {init}."
     ]
 
 

@@ -20,7 +20,7 @@ from zgcm.flops import checkpoint_bytes
 from zgcm.layout import Layout
 from zgcm.rundir import owner
 from zgcm.rundir.stamp import check_stamp
-from zgcm.train import stopped
+from zgcm.train import stopped, trackers
 from zgcm.train.arguments import plan, train_stage
 from zgcm.train.inputs import Inputs, examine
 from zgcm.train.stale import stale_inputs
@@ -93,6 +93,10 @@ def machine_problems(stage: TrainStage, name: str) -> tuple[list[str], list[str]
     not_checked: list[str] = []
     if stage.optimizer.kind == "muon" and not installed("emerging_optimizers"):
         problems.append(f"stages.{name}.optimizer.kind: muon needs the package emerging-optimizers.")
+    try:
+        trackers.check(stage, name)
+    except ZgcmError as error:
+        problems.append(error.paragraph())
     if stage.engine == "local":
         return problems, not_checked
     flash = installed("flash_attn") or installed("flash_attn_3") or installed("flash_attn_interface")
