@@ -53,7 +53,7 @@ def moments(stage: str, records: int, kills: int = KILLS, in_saves: int = IN_SAV
 
 
 def strike(root: Path, stage: str, kill: Kill) -> None:
-    """Run until the moment, then kill -9 the whole process group. What the attempt before left does not count:
+    """Run until the moment, then kill -9 the whole process group. What the attempt before left counts not:
     the moment comes after the new attempt has cleared it away."""
     before = len(tried(root, stage))
 
