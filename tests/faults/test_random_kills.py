@@ -9,11 +9,13 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.train.commands import done, kill_when, losses, run, run_directory, start
 from tests.train.workspace import make, write_recipe
+from zgcm.train import attempts
 from zgcm.train.checkpoints import TRACKER, complete_iterations
 
 KILLS, IN_SAVES = 10, 4
@@ -51,10 +53,12 @@ def moments(stage: str, records: int, kills: int = KILLS, in_saves: int = IN_SAV
 
 
 def strike(root: Path, stage: str, kill: Kill) -> None:
-    """Run until the moment, then kill -9 the whole process group."""
+    """Run until the moment, then kill -9 the whole process group. What the attempt before left counts not:
+    the moment comes after the new attempt has cleared it away."""
+    before = len(tried(root, stage))
 
     def now() -> bool:
-        reached = len(losses(root, stage)) >= kill.after
+        reached = len(tried(root, stage)) > before and len(losses(root, stage)) >= kill.after
         if reached and (not kill.in_save or half_written(root, stage)):
             time.sleep(kill.delay)
             return True
@@ -62,6 +66,11 @@ def strike(root: Path, stage: str, kill: Kill) -> None:
 
     kill_when(start(root, stage), now)
     kill.half_written = half_written(root, stage)
+
+
+def tried(root: Path, stage: str) -> list[dict[str, Any]]:
+    directory = run_directory(root, stage)
+    return attempts.read(directory) if directory else []
 
 
 def half_written(root: Path, stage: str) -> bool:

@@ -83,15 +83,17 @@ def install(
     training.save_checkpoint = save_and_prune
 
 
-def no_room(error: BaseException | None, checkpoint: Path) -> ZgcmError | None:
-    """The save's own error when it was for want of room; torch wraps it, in part as text."""
+def no_room(error: BaseException, checkpoint: Path) -> ZgcmError | None:
+    """The save's own error when it was for want of room.
+
+    torch and megatron-core pass on the system's words in part, or not at all. So what counts too is whether
+    another checkpoint of the size of the last one would fit.
+    """
     words = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
-    words.append("unexpected pos")  # torch's zip writer says only that a write came out shorter than asked
-    while error is not None and not any(word in str(error) for word in words):
-        error = error.__cause__ or error.__context__
-    if error is None:
-        return None
+    words.append("unexpected pos")  # torch's zip writer: a write came out shorter than asked
     free = shutil.disk_usage(checkpoint.parent).free
+    if not any(word in str(error) for word in words) and free >= last_size(checkpoint.parent):
+        return None
     return ZgcmError(
         "The disk is full; this checkpoint was not saved, the one before it is whole",
         where=str(checkpoint),
@@ -99,6 +101,15 @@ def no_room(error: BaseException | None, checkpoint: Path) -> ZgcmError | None:
         hint="free some space (old runs lie under results/*/runs), or keep fewer checkpoints "
         "(checkpoints.keep_recent, keep_every), then repeat the same command",
     )
+
+
+def last_size(directory: Path) -> int:
+    """Bytes of the newest complete checkpoint; 0 without one."""
+    complete = checkpoints.complete_iterations(directory)
+    if not complete:
+        return 0
+    path = checkpoints.checkpoint_path(directory, complete[-1])
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def weights_digest(checkpoint: Path) -> str:
