@@ -59,13 +59,18 @@ def render(costs: dict[str, Any]) -> str:
         for row in costs["mixes"]
     ]
     lines += ["", *aligned([("mix", "tokens", "shards", "disk", ""), *mixes], left=1)]
+    trained = [row for row in costs["stages"] if "seq_length" in row]
     hours = f"{total['gpu_hours']:,.0f} GPU-hours, {total['hours'] / 24:.1f} days one after the other"
+    if not total["gpu_hours"]:
+        asked = any(row["gpus"] for row in trained)
+        hours = "no time known" if asked else "no GPUs asked for, so no time is estimated"
     lines += [
         "",
         f"All training stages: {numbers.count(total['tokens'])} tokens, {total['flops']:.3g} FLOP, "
-        + (hours if total["gpu_hours"] else "no GPUs asked for, so no time is estimated")
-        + f", {numbers.byte_count(total['disk_bytes'])} of checkpoints",
+        f"{hours}, {numbers.byte_count(total['disk_bytes'])} of checkpoints",
     ]
+    if unknown := [row["stage"] for row in trained if row["steps"] is None]:
+        lines.append(f"Without {', '.join(unknown)}: how long that is, its packed data will say")
     if total["gpu_hours"]:
         lines.append(f"Still to run: {left['gpu_hours']:,.0f} GPU-hours, {left['hours'] / 24:.1f} days")
         lines.append(f"Assumed: {costs['assumption']}")
