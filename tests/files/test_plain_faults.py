@@ -151,6 +151,10 @@ def test_totals_count_what_was_written_and_found(call, place):
     assert "1 rejected (not_json 1); found: email 5" in call(*command).stdout
 
 
+KILLED_OFTEN = (("clean", 2), ("mix", 1))
+"""Killed in the slow suite; the other verbs take minutes in all."""
+
+
 def run(*arguments: object, **options: object) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "zgcm.cli", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
@@ -158,7 +162,11 @@ def run(*arguments: object, **options: object) -> "subprocess.CompletedProcess[s
 
 @pytest.mark.parametrize(
     "verb",
-    ["clean", "mix", *(pytest.param(verb, marks=pytest.mark.slow) for verb in ("dedup", "index", "pack"))],
+    [
+        "clean",
+        "mix",
+        *(pytest.param(verb, marks=pytest.mark.slow) for verb in ("dedup", "decontaminate", "pack")),
+    ],
 )
 def test_a_file_that_may_not_grow_is_one_paragraph_and_leaves_nothing(place, verb):
     """RLIMIT_FSIZE stands for the full disk that a test cannot have: a write fails in the middle."""
@@ -174,9 +182,14 @@ def test_a_file_that_may_not_grow_is_one_paragraph_and_leaves_nothing(place, ver
     assert not {name for name, size in left.items() if size and not name.endswith(".json")}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("verb", "jobs"),
+    [
+        pytest.param(verb, jobs, marks=pytest.mark.slow if (verb, jobs) in KILLED_OFTEN else pytest.mark.long)
+        for verb in VERBS
+        for jobs in (1, 2)
+    ],
+)
 def test_killed_at_any_moment_and_repeated_gives_the_same_bytes(place, verb, jobs):
     command = [sys.executable, "-m", "zgcm.cli", verb, *VERBS[verb], "--jobs", str(jobs), "--output"]
     started = time.monotonic()
