@@ -109,8 +109,8 @@ def test_an_older_checkpoint_is_kept_for_the_rewind(tmp_path):
     root = workspace(tmp_path, spikes=policy, checkpoints={"keep_recent": 1})
     code, errors = run(root, "one")
     assert code == 0, errors
-    assert "one continues at iteration 8 of 24" in errors
-    assert checkpoints.complete_iterations(run_directory(root, "one") / "checkpoints") == [16, 24]
+    assert "one continues at iteration 4 of 24" in errors
+    assert checkpoints.complete_iterations(run_directory(root, "one") / "checkpoints") == [4, 24]
 
 
 def test_spikes_without_end_stop_the_run(tmp_path):

@@ -52,7 +52,7 @@ def test_none_left(tmp_path):
 def test_pruning_keeps_the_recent_and_the_chosen(directory):
     for iteration in (12, 15):
         save(directory, iteration)
-    checkpoints.prune(directory, keep_recent=2, keep_every=6)
+    checkpoints.prune(directory, keep_recent=2, keep_every=6, reach=0)
     assert checkpoints.complete_iterations(directory) == [6, 12, 15]
 
 
@@ -68,6 +68,15 @@ def test_pruning_keeps_one_from_before_a_possible_spike(directory):
         save(directory, iteration)
     checkpoints.prune(directory, keep_recent=1, keep_every=None, reach=5)
     assert checkpoints.complete_iterations(directory) == [9, 15]
+
+
+def test_one_that_a_rewind_can_reach_is_there_after_every_save(tmp_path):
+    for iteration in range(4, 60, 4):
+        save(tmp_path, iteration)
+        checkpoints.prune(tmp_path, keep_recent=1, keep_every=None, reach=8)
+        kept = checkpoints.complete_iterations(tmp_path)
+        assert len(kept) <= 2
+        assert kept[0] == 4 or kept[0] <= iteration + 1 - 8
 
 
 def test_what_a_later_decision_leaves_out_is_passed_over_and_then_removed(directory):

@@ -114,13 +114,14 @@ def prune(checkpoints: Path, keep_recent: int, keep_every: int | None, reach: in
     """Remove older complete checkpoints.
 
     Kept: the newest `keep_recent`, every `keep_every`-th iteration, and the newest one from before the last
-    `reach` iterations, which is where a loss spike may send the run back to.
+    `reach` iterations, which is where a loss spike may send the run back to; as long as there is none so old,
+    the oldest, which will be it.
     """
     complete = complete_iterations(checkpoints)
     if not complete:
         return
     before = [iteration for iteration in complete if iteration <= complete[-1] + 1 - reach]
-    keep = {*complete[-keep_recent:], *before[-1:]}
+    keep = {*complete[-keep_recent:], before[-1] if before else complete[0]}
     for iteration in complete:
         if iteration in keep or (keep_every and iteration % keep_every == 0):
             continue

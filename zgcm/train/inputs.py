@@ -140,7 +140,8 @@ def missing_problem(layout: Layout, mix: str, missing: list[str]) -> list[str]:
     first = layout.mix(mix) / f"{missing[0]}.json"
     more = f" and {len(missing) - 1} more, to {missing[-1]}" if len(missing) > 1 else ""
     return [
-        f"Shards of mix {mix} are missing. at: {first}{more}. to do: make it: snakemake --cores all {first}."
+        f"Shards of mix {mix} are missing. at: {first}{more}. "
+        "to do: let the workflow make them, by repeating your snakemake or zgcm run command."
     ]
 
 

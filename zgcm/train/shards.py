@@ -26,7 +26,9 @@ def check_files(manifest: Path, report: dict[str, Any], prefix: Path, packed: bo
             path = part.with_name(part.name + end)
             if not path.is_file():
                 raise ZgcmError(
-                    "A mix shard is missing", where=str(path), hint=f"make it: snakemake --cores all {path}"
+                    "A mix shard is missing",
+                    where=str(path),
+                    hint="let the workflow make it: remove the manifest beside it, repeat your command",
                 )
         check_size(part.with_name(part.name + ".bin"), facts)
         for end in ENDS:
@@ -51,7 +53,7 @@ def check_size(path: Path, facts: dict[str, Any]) -> None:
             where=str(path),
             found=f"{found:,} bytes",
             expected=f"{expected:,} bytes ({facts['tokens']:,} tokens of {facts['dtype']})",
-            hint="remove the manifest beside it and make the shard again: snakemake --cores all",
+            hint="let the workflow make it anew: remove the manifest beside it, repeat your command",
         )
 
 
