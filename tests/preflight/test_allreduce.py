@@ -50,6 +50,15 @@ def test_gpu_processes_are_those_of_the_widest_stage() -> None:
     assert allreduce.processes(small).world_size == 24
 
 
+def test_one_node_of_several_does_not_wait_for_the_others(task, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.delenv("NODE_RANK", raising=False)
+    wide = {**ON_GPUS, "resources": {"nodes": 3, "gpus_per_node": 8, "processes_per_node": 8}}
+    stages = {name: {**wide, "global_batch_size": 48} for name in ("one", "two", "mid", "tuned")}
+    answer = allreduce.check(task(stages=stages))
+    assert answer.status == "failed"
+    assert "3 nodes" in answer.reason
+
+
 def test_one_gpu_alone_does_not_apply(task) -> None:  # type: ignore[no-untyped-def]
     alone = {**ON_GPUS, "resources": {"gpus_per_node": 1, "processes_per_node": 1}}
     stages = dict.fromkeys(("one", "two", "mid", "tuned"), alone)

@@ -28,6 +28,8 @@ def check(task: Task) -> Answer:
     needs = processes(task.recipe)
     if needs.world_size == 1:
         return not_applicable("one GPU alone reduces nothing")
+    if needs.nodes > 1 and "NODE_RANK" not in os.environ:
+        return failed(f"the widest stage has {needs.nodes} nodes and this is one: NODE_RANK is not set")
     settings = task.work / "allreduce.json"
     sizes = GPU_SIZES if needs.gpus_per_node else CPU_SIZES
     result = task.work / "result.json"

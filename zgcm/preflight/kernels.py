@@ -34,10 +34,8 @@ def check(task: Task) -> Answer:
     if asks_fp8 and found["fp8"]:
         problems.append(f"{', '.join(asks_fp8)} ask for FP8, but {found['fp8']}")
     if asks_flash and found["flash_attention_3"] and found["flash_attention_2"]:
-        problems.append(
-            f"{', '.join(asks_flash)} ask for flash attention, but {found['flash_attention_3']} "
-            f"and {found['flash_attention_2']}"
-        )
+        reasons = dict.fromkeys((found["flash_attention_3"], found["flash_attention_2"]))  # may be the same
+        problems.append(f"{', '.join(asks_flash)} ask for flash attention, but {' and '.join(reasons)}")
     if problems:
         return failed("; ".join(problems), **figures)
     if not here["gpus"]:
