@@ -63,7 +63,10 @@ def test_stop_names_the_last_good_checkpoint_and_goes_on_when_the_recipe_tolerat
 
 @pytest.mark.parametrize(
     ("policy", "span"),
-    [({"policy": "skip"}, (17, 18)), ({"policy": "rewind", "rewind_iterations": 6}, (11, 18))],
+    [
+        ({"policy": "skip"}, (17, 18)),
+        pytest.param({"policy": "rewind", "rewind_iterations": 6}, (11, 18), marks=pytest.mark.long),
+    ],
 )
 def test_the_batches_are_left_out_and_a_kill_changes_nothing(tmp_path, policy, span):
     root = workspace(tmp_path / "whole", spikes=policy)
@@ -89,6 +92,7 @@ def test_the_batches_are_left_out_and_a_kill_changes_nothing(tmp_path, policy, s
     assert done(killed, "one") == done(root, "one")
 
 
+@pytest.mark.long
 def test_a_run_that_was_stopped_goes_on_when_the_policy_changes(tmp_path):
     root = workspace(tmp_path)
     assert run(root, "one")[0] == 1
