@@ -33,7 +33,6 @@ except ZgcmError as error:
 # The rules call the verbs of this checkout's `zgcm`. Cluster jobs parse this file again, so it holds there too.
 os.environ.update(
     ZGCM_RECIPE=str(RECIPE_FILE),
-    ZGCM_RESULTS=str(LAYOUT.root),
     PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
 )
 

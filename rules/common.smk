@@ -4,17 +4,19 @@
 and code never do.
 """
 
+from operator import attrgetter
+
 from snakemake.logging import logger
 
 from zgcm import identity
-from zgcm.layout import compared_shards, mix_shards, raw_input, source_shards, used_shards
+from zgcm.layout import PACKED_PARTS, compared_shards, mix_shards, raw_input, source_shards, used_shards
+from zgcm.preflight.needs import needs_id
 from zgcm.report.recipe import assumptions
 
 DOCUMENT_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "documents"]
 PACKED_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "packed"]
-PACKED_PARTS = [
-    f"{part}.{suffix}" for part in ("tokens", "targets", "cu_seqlens") for suffix in ("bin", "idx")
-]
+ADOPTED_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.prefixes]
+PACKED_FILES = [f"{part}.{suffix}" for part in PACKED_PARTS for suffix in ("bin", "idx")]
 # Mixes with the same evaluation files share the shards' contamination; any of them names it to the verb.
 EVALUATIONS = {
     identity.evaluation_set(mix.decontaminate): name
@@ -63,20 +65,18 @@ def mix_id(wildcards):
 
 
 def stage_id(wildcards):
-    return recipe_id(stage_step(wildcards.stage), wildcards.stage)
+    return recipe_id(identity.stage_step(RECIPE, wildcards.stage), wildcards.stage)
 
 
 def export_id(wildcards):
     return recipe_id("export", wildcards.stage)
 
 
-def stage_step(stage):
-    return "rl" if RECIPE.stages[stage].kind == "rl" else "train"
-
-
 def report_id():
     """The report shows every stage, so it is stale with any of them."""
-    return identity.digest({stage: recipe_id(stage_step(stage), stage) for stage in RECIPE.stages})
+    return identity.digest(
+        {stage: recipe_id(identity.stage_step(RECIPE, stage), stage) for stage in RECIPE.stages}
+    )
 
 
 # --- inputs -------------------------------------------------------------------------------------------------
@@ -93,6 +93,11 @@ def of_shards(sources, path):
 
 def tokenizer_corpus(wildcards):
     return of_shards(RECIPE.tokenizer.sources, LAYOUT.cleaned) if RECIPE.tokenizer.kind == "train" else []
+
+
+def tokenizer_path():
+    """Of an imported one: a param, so that another directory is looked at again."""
+    return getattr(RECIPE.tokenizer, "path", "")
 
 
 def of_mix(mix, path):
@@ -171,6 +176,23 @@ def stage_init(wildcards):
     return [str(LAYOUT.done(init))] if init else []
 
 
+def adopted_path(wildcards):
+    return RECIPE.stages[wildcards.stage].path
+
+
+def pinned_digest(wildcards):
+    return RECIPE.stages[wildcards.stage].weights_digest
+
+
+def adopted_prefix(wildcards):
+    return RECIPE.mixes[wildcards.mix].prefixes[int(wildcards.shard)]
+
+
+def made(mixes):
+    """Those that are made here, not adopted."""
+    return [mix for mix in mixes if mix not in ADOPTED_MIXES]
+
+
 def policy_init(wildcards):
     return str(LAYOUT.export_manifest(RECIPE.stages[wildcards.stage].init))
 
@@ -190,8 +212,7 @@ def step_resource(step, name):
 
 
 def step_threads(step):
-    needs = getattr(RECIPE.step_resources, step)
-    return needs.processes_per_node * needs.cpus_per_process
+    return step_resource(step, "cores_per_node")
 
 
 def stage_resource(name):
@@ -205,19 +226,38 @@ def stage_resource(name):
 
 def stage_threads(wildcards):
     """Cores of one node: Slurm gets one task a node, and the launcher starts the node's processes."""
-    needs = RECIPE.stages[wildcards.stage].resources
-    return needs.processes_per_node * needs.cpus_per_process
+    return RECIPE.stages[wildcards.stage].resources.cores_per_node
 
 
 def stage_mpi(wildcards):
-    """`mpi` switches the executor's single-task srun off; it is refused where there is one task."""
-    return "srun" if RECIPE.stages[wildcards.stage].resources.nodes > 1 else None
+    return mpi(RECIPE.stages[wildcards.stage].resources)
 
 
 def stage_slurm_extra(wildcards):
-    needs = RECIPE.stages[wildcards.stage].resources
+    return slurm_extra(RECIPE.stages[wildcards.stage].resources)
+
+
+def mpi(needs):
+    """`mpi` switches the executor's single-task srun off; it is refused where there is one task."""
+    return "srun" if needs.nodes > 1 else None
+
+
+def slurm_extra(needs):
     gpus = f"--gpus-per-node={needs.gpus_per_node} " if needs.gpus_per_node else ""
     return f"{gpus}--ntasks-per-node=1"
+
+
+# What the training stage with most processes asks for: the preflight runs where it would.
+WIDEST = max(
+    [stage.resources for stage in RECIPE.train_stages().values()],
+    key=attrgetter("world_size"),
+    default=RECIPE.step_resources.mix,
+)
+
+
+def container_image(environment):
+    """Used with `--sdm apptainer` only; built once from envs/{environment}.def (see docs/environments.md)."""
+    return str(CHECKOUT / "envs" / f"{environment}.sif")
 
 
 # --- targets ------------------------------------------------------------------------------------------------
@@ -237,8 +277,8 @@ def report_inputs():
     """Everything the report shows."""
     sources = sorted({source for mix in RECIPE.mixes.values() for source in mix.sources})
     summaries = of_shards(sources, LAYOUT.cleaning_summary)
-    mixes = [str(LAYOUT.plan(mix)) for mix in RECIPE.mixes] + [
-        str(LAYOUT.dataset(mix)) for mix in PACKED_MIXES
-    ]
+    mixes = [str(LAYOUT.plan(mix)) for mix in made(RECIPE.mixes)]
+    mixes += [str(LAYOUT.dataset(mix)) for mix in PACKED_MIXES]
+    mixes += [file for mix in ADOPTED_MIXES for file in training_files(mix)]
     markers = [marker for stage in RECIPE.rl_stages() for marker in evaluations(stage, stage)]
     return [*summaries, *mixes, *markers, *targets()[:-1]]

@@ -15,6 +15,7 @@ rule tokenizer:
         "results/benchmarks/tokenizer.tsv"
     params:
         recipe_id=recipe_id("tokenizer"),
+        path=tokenizer_path(),
     threads: step_threads("tokenizer")
     resources:
         mem_mb=step_resource("tokenizer", "mem_mb"),
@@ -85,7 +86,7 @@ rule dedup:
 
 # One rule for each mix, since the number of its output shards is its own. Its files are spelled out: with a wildcard
 # in hundreds of selections, Snakemake would try every one of them for every file it looks for.
-for mix in RECIPE.mixes:
+for mix in made(RECIPE.mixes):
 
     rule:
         name:
@@ -125,7 +126,7 @@ for mix in RECIPE.mixes:
 # recipe, with its 896 gathered shards, 8 s slower.
 rule gather:
     wildcard_constraints:
-        mix=one_of(DOCUMENT_MIXES),
+        mix=one_of(made(DOCUMENT_MIXES)),
     input:
         plan="results/mixes/{mix}/plan.json",
         selection="results/mixes/{mix}/selection/{shard}.parquet",
@@ -154,7 +155,7 @@ rule gather:
 
 rule pack:
     wildcard_constraints:
-        mix=one_of(PACKED_MIXES),
+        mix=one_of(made(PACKED_MIXES)),
     input:
         plan="results/mixes/{mix}/plan.json",
         selection="results/mixes/{mix}/selection/{shard}.parquet",
@@ -162,7 +163,7 @@ rule pack:
         indexes=of_the_mix(index_idx),
         facts=of_the_mix(LAYOUT.index_facts),
     output:
-        expand("results/mixes/{{mix}}/{{shard}}_{part}", part=PACKED_PARTS),
+        expand("results/mixes/{{mix}}/{{shard}}_{part}", part=PACKED_FILES),
         manifest="results/mixes/{mix}/{shard}.json",
     log:
         "results/logs/pack/{mix}/{shard}.log",
@@ -181,6 +182,35 @@ rule pack:
         "Pack the conversations of shard {wildcards.shard} of mix {wildcards.mix}"
     shell:
         "zgcm pack {wildcards.mix} {wildcards.shard} > {log} 2>&1"
+
+
+# Token files of the user's as a mix. The links beside the manifest are no outputs: Snakemake would touch what they
+# point to.
+rule adopt_tokens:
+    wildcard_constraints:
+        mix=one_of(ADOPTED_MIXES),
+    input:
+        tokenizer="results/tokenizer/manifest.json",
+    output:
+        "results/mixes/{mix}/{shard}.json",
+    log:
+        "results/logs/adopt_tokens/{mix}/{shard}.log",
+    benchmark:
+        "results/benchmarks/adopt_tokens/{mix}/{shard}.tsv"
+    params:
+        recipe_id=mix_id,
+        prefix=adopted_prefix,
+    threads: step_threads("index")
+    resources:
+        mem_mb=step_resource("index", "mem_mb"),
+        runtime=step_resource("index", "runtime_minutes"),
+        slurm_partition=step_resource("index", "partition"),
+    conda:
+        "../envs/laptop.yaml"
+    message:
+        "Adopt shard {wildcards.shard} of mix {wildcards.mix}: tokens of {params.prefix}"
+    shell:
+        "zgcm adopt {wildcards.mix} {wildcards.shard} > {log} 2>&1"
 
 
 rule pack_summary:

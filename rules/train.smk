@@ -31,7 +31,69 @@ rule train:
         slurm_extra=stage_slurm_extra,
     conda:
         "../envs/megatron.yaml"
+    container:
+        container_image("megatron")
     message:
         "Train {wildcards.stage}"
     shell:
         "zgcm train {wildcards.stage} 2>&1 | tee {log}"
+
+
+# Weights of the user's in place of a trained stage. Their path is a param, no input: a dry run must work where they
+# are not there yet, and what counts is their content, which the verb reads.
+rule adopt:
+    wildcard_constraints:
+        stage=one_of(RECIPE.adopted_stages()),
+    input:
+        tokenizer="results/tokenizer/manifest.json",
+    output:
+        "results/{stage}/done",
+    log:
+        "results/logs/adopt/{stage}.log",
+    benchmark:
+        "results/benchmarks/adopt/{stage}.tsv"
+    params:
+        recipe_id=stage_id,
+        path=adopted_path,
+        weights_digest=pinned_digest,
+    threads: stage_threads
+    resources:
+        mem_mb=stage_resource("mem_mb"),
+        runtime=stage_resource("runtime_minutes"),
+        slurm_partition=stage_resource("partition"),
+    conda:
+        "../envs/laptop.yaml"
+    message:
+        "Adopt {wildcards.stage}: weights of {params.path}"
+    shell:
+        "zgcm adopt {wildcards.stage} 2>&1 | tee {log}"
+
+
+# Asked for by name (`snakemake results/preflight.json`), never an input: training itself looks at the file where the
+# recipe says `preflight: true`.
+rule preflight:
+    output:
+        "results/preflight.json",
+    log:
+        "results/logs/preflight/preflight.log",
+    benchmark:
+        "results/benchmarks/preflight/preflight.tsv"
+    params:
+        recipe_id=needs_id(RECIPE),
+    threads: WIDEST.cores_per_node
+    resources:
+        mem_mb=WIDEST.mem_mb,
+        runtime=60,
+        nodes=WIDEST.nodes,
+        tasks=WIDEST.nodes,
+        mpi=mpi(WIDEST),
+        slurm_partition=WIDEST.partition,
+        slurm_extra=slurm_extra(WIDEST),
+    conda:
+        "../envs/megatron.yaml"
+    container:
+        container_image("megatron")
+    message:
+        "Check what this machine can do"
+    shell:
+        "zgcm preflight 2>&1 | tee {log}"

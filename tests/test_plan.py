@@ -8,10 +8,12 @@ from typer.testing import CliRunner
 
 from zgcm.cli import verbs  # noqa: F401
 from zgcm.cli.app import app
+from zgcm.cli.plan import render
 from zgcm.config.load import load_recipe
 from zgcm.io import write_json
 from zgcm.layout import Layout
-from zgcm.plan import Assumption, checkpoints_kept, cost_plan
+from zgcm.lengths import checkpoints_kept
+from zgcm.plan import Assumption, cost_plan
 
 ROOT = Path(__file__).parents[1]
 SEVEN = load_recipe([ROOT / "config/zgcm-7b.yaml"])
@@ -67,7 +69,10 @@ def test_no_gpus_no_time(tmp_path: Path) -> None:
     plan = cost_plan(TINY, Layout(tmp_path), Assumption())
     assert plan["totals"]["gpu_hours"] == 0
     assert plan["stages"][0]["hours"] is None
-    assert plan["stages"][0]["tokens"] == 100 * 16 * 64
+    stage = TINY.train_stages()[plan["stages"][0]["stage"]]
+    assert plan["stages"][0]["tokens"] == (
+        (stage.schedule.train_iters or 0) * stage.global_batch_size * stage.seq_length
+    )
 
 
 def test_kept_checkpoints_are_the_recent_and_every_nth(tmp_path: Path) -> None:
@@ -82,11 +87,20 @@ def test_kept_checkpoints_are_the_recent_and_every_nth(tmp_path: Path) -> None:
 
 def test_assumed_weights_are_flagged_on_the_terminal(tmp_path: Path) -> None:
     recipe = str(ROOT / "config/zgcm-7b.yaml")
-    answer = CliRunner().invoke(app, ["plan", "--recipe", recipe, "--results", str(tmp_path)])
+    answer = CliRunner().invoke(app, ["plan", "--recipe", recipe, "--directory", str(tmp_path)])
     assert answer.exit_code == 0, answer.output
     lines = {line.split()[0]: line for line in answer.stdout.splitlines() if line}
     assert "weights assumed" in lines["midtrain_mix16"]
     assert "Assumed: 468 TFLOP/s" in answer.stdout
+
+
+def test_totals_name_the_stage_that_they_leave_out(tmp_path: Path) -> None:
+    guards = dict.fromkeys(("expected_train_tokens", "expected_train_records"))
+    sft = SEVEN.train_stages()["sft"].model_copy(update=guards)
+    recipe = SEVEN.model_copy(update={"stages": {"sft": sft}})
+    text = render(cost_plan(recipe, Layout(tmp_path), Assumption()))
+    assert "Without sft:" in text
+    assert "no GPUs asked for" not in text
 
 
 def test_results_of_another_recipe_are_not_taken_for_its_own(tmp_path: Path) -> None:
@@ -98,5 +112,5 @@ def test_results_of_another_recipe_are_not_taken_for_its_own(tmp_path: Path) -> 
 
 def test_json_is_data(tmp_path: Path) -> None:
     recipe = str(ROOT / "config/zgcm-7b.yaml")
-    answer = CliRunner().invoke(app, ["plan", "--json", "--recipe", recipe, "--results", str(tmp_path)])
+    answer = CliRunner().invoke(app, ["plan", "--json", "--recipe", recipe, "--directory", str(tmp_path)])
     assert json.loads(answer.stdout)["totals"]["to_run"]["tokens"] > 4.9e12

@@ -14,7 +14,7 @@ from zgcm.config.base import semantic
 from zgcm.config.corpus import Decontamination
 from zgcm.config.profiles import profile_identity
 from zgcm.config.recipe import Recipe
-from zgcm.config.stages import TrainStage
+from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.io import canonical_json, read_json, sha256_file
 from zgcm.versions import VERSIONS
 
@@ -65,9 +65,17 @@ def steps(recipe: Recipe) -> list[tuple[str, str]]:
     found += [("tokenizer", "")]
     found += [("index", source) for source in recipe.sources]
     found += [("mix", mix) for mix in recipe.mixes]
-    for name, stage in recipe.stages.items():
-        found += [("train" if isinstance(stage, TrainStage) else "rl", name), ("export", name)]
+    for name in recipe.stages:
+        found += [(stage_step(recipe, name), name), ("export", name)]
     return found
+
+
+def stage_step(recipe: Recipe, name: str) -> str:
+    """The step that makes a stage's `done`, which is also the verb: train, rl or adopt."""
+    stage = recipe.stages[name]
+    if isinstance(stage, AdoptedStage):
+        return "adopt"
+    return "train" if isinstance(stage, TrainStage) else "rl"
 
 
 def changed_keys(before: Any, after: Any, path: str = "") -> list[str]:
@@ -143,8 +151,6 @@ def _tokenizer(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     settings = semantic(tokenizer)
     if tokenizer.kind == "train":
         return settings, [("clean", source) for source in tokenizer.sources]
-    if tokenizer.sha256 is not None:
-        del settings["path"]  # the digest says which one it is, wherever it lies
     return settings, []
 
 
@@ -155,7 +161,7 @@ def _index(recipe: Recipe, name: str) -> tuple[Any, Parents]:
 def _mix(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     mix = recipe.mixes[name]
     include = {source: list(recipe.sources[source].include) for source in mix.sources}
-    parents: Parents = []
+    parents: Parents = [] if mix.sources else [("tokenizer", "")]
     for source in mix.sources:
         parents += [("fingerprint", source), ("index", source)]
     # Of equal texts the one of the source listed first survives, so the order of the keys decides too.
@@ -173,15 +179,26 @@ def _train(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     assert isinstance(stage, TrainStage)
     parents: Parents = [("tokenizer", "")] + [("mix", mix) for mix in stage.mix]
     if stage.init is not None:
-        parents.append(("train", stage.init))
+        parents.append((stage_step(recipe, stage.init), stage.init))
+    settings = semantic(stage)
+    if stage.spikes.policy == "stop":
+        del settings["spikes"]  # then it decides whether a run ends, never how
+    return {"model": _trained_model(recipe), **settings}, parents
+
+
+def _trained_model(recipe: Recipe) -> dict[str, Any]:
     model = semantic(recipe.model)
     del model["export_vocab_size_divisible_by"]  # only export pads to it
-    return {"model": model, **semantic(stage)}, parents
+    return model
+
+
+def _adopt(recipe: Recipe, name: str) -> tuple[Any, Parents]:
+    """The content of the weights is no part: it is not known before they are there. `run_id` has it."""
+    return {"model": _trained_model(recipe), **semantic(recipe.stages[name])}, [("tokenizer", "")]
 
 
 def _export(recipe: Recipe, name: str) -> tuple[Any, Parents]:
-    step = "train" if isinstance(recipe.stages[name], TrainStage) else "rl"
-    return {"model": semantic(recipe.model)}, [(step, name), ("tokenizer", "")]
+    return {"model": semantic(recipe.model)}, [(stage_step(recipe, name), name), ("tokenizer", "")]
 
 
 def _rl(recipe: Recipe, name: str) -> tuple[Any, Parents]:
@@ -199,6 +216,7 @@ _SETTINGS = {
     "index": _index,
     "mix": _mix,
     "train": _train,
+    "adopt": _adopt,
     "export": _export,
     "rl": _rl,
 }

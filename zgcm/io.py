@@ -59,7 +59,7 @@ def atomic_open(path: Path) -> Iterator[BinaryIO]:
         temporary.replace(path)
         fsync_directory(path.parent)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not is_disk_full(error):
             raise
         raise disk_full(path) from error
     finally:
@@ -92,12 +92,16 @@ def lock(stream: BinaryIO) -> bool:
 def refused(error: OSError) -> ZgcmError | None:
     """What the user reads when the system refuses a file: no permission, read-only, full, no directory."""
     causes = {
-        errno.EROFS: "mount the file system writable, or choose another directory with --results",
-        errno.EACCES: "give yourself the permission, or choose another directory with --results",
-        errno.EPERM: "give yourself the permission, or choose another directory with --results",
+        errno.EROFS: "mount the file system writable, or choose another directory",
+        errno.EACCES: "give yourself the permission, or choose another directory",
+        errno.EPERM: "give yourself the permission, or choose another directory",
         errno.ENOSPC: "free some space and repeat the same command",
         errno.EDQUOT: "free some space and repeat the same command",
         errno.ENOTDIR: "a part of that path is a file; move it away, or correct the path",
+        errno.EEXIST: "a file stands where a directory is wanted; move it away, or choose another path",
+        errno.EISDIR: "a directory stands where a file is wanted; move it away, or choose another path",
+        errno.EFBIG: "the file would be larger than allowed; see ulimit -f, or choose another file system",
+        errno.EIO: "the disk or the network file system fails; try again, or another directory",
         errno.ENAMETOOLONG: "use a shorter path",
     }
     if error.errno not in causes:
@@ -106,6 +110,12 @@ def refused(error: OSError) -> ZgcmError | None:
         "The system refuses a file or directory", where=str(error.filename or ""), found=str(error.strerror),
         hint=causes[error.errno],
     )  # fmt: skip
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error is that of a full disk or quota; safetensors has only the system's text."""
+    full = (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "errno", None) in full or any(os.strerror(code) in str(error) for code in full)
 
 
 def disk_full(path: Path) -> ZgcmError:

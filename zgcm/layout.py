@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from zgcm.config.recipe import Recipe
 
 
+PACKED_PARTS = ("tokens", "targets", "cu_seqlens")
+"""The three .bin/.idx pairs of a packed shard."""
+
+
 def shard_name(index: int) -> str:
     return f"{index:05d}"
 
@@ -118,6 +122,15 @@ class Layout:
     @property
     def stamp(self) -> Path:
         return self.root / "recipe.json"
+
+    @property
+    def preflight(self) -> Path:
+        return self.root / "preflight.json"
+
+    @property
+    def preflight_work(self) -> Path:
+        """Trial checkpoints lie here, on the storage that is to be judged, and are removed."""
+        return self.root / ".preflight"
 
 
 def source_shards(recipe: "Recipe", source: str) -> list[str]:

@@ -8,13 +8,14 @@ GPU-hours rest on one stated assumption, a rate of model FLOPs a GPU; everything
 from dataclasses import dataclass
 from typing import Any
 
-from zgcm import lengths
+from zgcm.config.plan import parameters
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
-from zgcm.config.stages import TrainStage
+from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.flops import checkpoint_bytes, flops_per_token
-from zgcm.io import read_json
 from zgcm.layout import Layout
+from zgcm.lengths import checkpoints_kept
+from zgcm.rundir.stamp import own_results
 from zgcm.status import stage_states
 
 # The published 585 TFLOP/s/GPU of 16K pretraining charge full attention on every layer; with windows
@@ -54,6 +55,8 @@ def cost_plan(recipe: Recipe, layout: Layout, assumption: Assumption) -> dict[st
         row |= {"why": states[name]["detail"], "steps": states[name]["steps"], **resources(stage)}
         if isinstance(stage, TrainStage):
             row |= stage_plan(recipe, layout, name, row["steps"], assumption)
+        elif isinstance(stage, AdoptedStage):
+            row |= adopted_plan(recipe, stage)
         else:
             row |= rl_plan(stage)
         stages.append(row)
@@ -67,14 +70,7 @@ def cost_plan(recipe: Recipe, layout: Layout, assumption: Assumption) -> dict[st
     }
 
 
-def own_results(recipe: Recipe, layout: Layout) -> Layout:
-    """The results if they are this recipe's, else an empty place: another recipe's stages tell nothing."""
-    if not layout.stamp.exists() or read_json(layout.stamp)["name"] == recipe.name:
-        return layout
-    return Layout(layout.root / f"of-{recipe.name}")
-
-
-def resources(stage: TrainStage | RLStage) -> dict[str, int]:
+def resources(stage: TrainStage | RLStage | AdoptedStage) -> dict[str, int]:
     asked = stage.resources
     return {"nodes": asked.nodes, "gpus": asked.nodes * asked.gpus_per_node}
 
@@ -112,16 +108,14 @@ def stage_plan(
     }
 
 
-def checkpoints_kept(recipe: Recipe, layout: Layout, name: str) -> int | None:
-    """Complete checkpoints that remain at the end: the recent ones, and every N-th if the recipe says so."""
-    length = lengths.schedule(recipe, layout, name)
-    if length is None:
-        return None
-    keep = recipe.train_stages()[name].checkpoints
-    first = lengths.first_iteration(recipe, layout, name)
-    saved = [*range(first, length.iterations, length.save_interval)[1:], length.iterations]
-    for_good = [it for it in saved if keep.keep_every and it % keep.keep_every == 0]
-    return len({*saved[-keep.keep_recent :], *for_good})
+def adopted_plan(recipe: Recipe, stage: AdoptedStage) -> dict[str, Any]:
+    """Of adopted weights: where from, and the disk that a converted copy of them takes (links take none)."""
+    copied = 2 * parameters(recipe.model, recipe.tokenizer.vocab_size).total  # bf16
+    return {
+        "adopted": f"{stage.format} weights of {stage.path}",
+        **dict.fromkeys(("tokens", "flops", "gpu_hours", "hours")),
+        "disk_bytes": copied if stage.format == "huggingface" else 0,
+    }
 
 
 def rl_plan(stage: RLStage) -> dict[str, Any]:

@@ -11,13 +11,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from zgcm import identity, lengths
+from zgcm import identity, lengths, numbers
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
+from zgcm.config.stages import AdoptedStage
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
 from zgcm.layout import Layout
-from zgcm.report import numbers, runs
+from zgcm.report import runs
 from zgcm.report.evaluations import evaluations
 from zgcm.rundir import owner
 
@@ -34,6 +35,8 @@ def stage_state(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     stage = recipe.stages[name]
     done = runs.read_done(layout, name)
     run = runs.current_run(layout, name)
+    if isinstance(stage, AdoptedStage):
+        return adopted_state(recipe, name, stage, done)
     row: dict[str, Any] = {
         "stage": name,
         "kind": stage.kind,
@@ -58,6 +61,23 @@ def stage_state(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     return row | liveness(run)
 
 
+def adopted_state(
+    recipe: Recipe, name: str, stage: AdoptedStage, done: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The row of a stage that is not trained here: done, stale, or waiting for `zgcm adopt`."""
+    row: dict[str, Any] = {
+        **{"stage": name, "kind": stage.kind, "state": "waiting", "step": 0, "steps": 0},
+        **{"loss": None, "reward": None, "changed": [], "run_id": done["run_id"] if done else None},
+    }
+    if done is None:
+        there = "" if Path(stage.path).is_dir() else ", which is not there yet"
+        return row | {"detail": f"to be adopted: {stage.format} weights of {stage.path}{there}"}
+    row |= finished(recipe, name, done)
+    if stage.weights_digest not in (None, done["weights_digest"]):
+        return row | {"state": "stale", "changed": ["weights_digest"], "detail": "changed: weights_digest"}
+    return row | {"detail": row["detail"] or f"adopted: {stage.format} weights {done['weights_digest'][:12]}"}
+
+
 def progress(recipe: Recipe, layout: Layout, name: str, run: Path) -> dict[str, Any]:
     """How far a run is: steps of this stage taken, and its last loss or evaluated reward."""
     if isinstance(recipe.stages[name], RLStage):
@@ -71,8 +91,7 @@ def progress(recipe: Recipe, layout: Layout, name: str, run: Path) -> dict[str, 
 
 def finished(recipe: Recipe, name: str, done: dict[str, Any]) -> dict[str, Any]:
     """done or stale: the basis written into `done` against the one the recipe has now."""
-    step = "rl" if isinstance(recipe.stages[name], RLStage) else "train"
-    now = identity.basis(recipe, step, name)
+    now = identity.basis(recipe, identity.stage_step(recipe, name), name)
     keys = identity.changed_keys(done["basis"], now)
     if not keys:
         return {"state": "done", "detail": ""}

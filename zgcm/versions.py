@@ -10,7 +10,8 @@ VERSIONS = {
     "tokenizer": 1,
     "index": 1,
     "mix": 2,
-    "train": 1,
+    "train": 2,
+    "adopt": 1,
     "export": 1,
     "rl": 1,
 }

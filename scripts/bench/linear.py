@@ -59,8 +59,8 @@ def run(shards: int, start: float) -> dict[str, tuple[float, float]]:
             str(ROOT / "config/tiny.yaml"),
             "-r",
             str(overlay),
-            "--results",
-            f"{directory}/results",
+            "--directory",
+            directory,
         ]
 
         def total(jobs: list[list[str]]) -> tuple[float, float]:

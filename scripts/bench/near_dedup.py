@@ -92,25 +92,31 @@ def make_texts(count: int, seed: int = 0) -> tuple[list[str], list[list[int]]]:
     return shuffled, [[places[i] for i in family] for family in families]
 
 
+# A new process starts with the peak of the one that starts it, so a small one stands between.
+MEASURED = """
+import os, subprocess, sys
+_, status, used = os.wait4(subprocess.Popen(sys.argv[1:]).pid, 0)
+print(f"\\n{used.ru_utime + used.ru_stime} {used.ru_maxrss / 1024}")
+sys.exit(status != 0)
+"""
+
+
 def run(command: list[str], watched: Path | None = None) -> dict[str, float]:
     """CPU seconds and peak MB of a command; peak MB of the spill directories below `watched`."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
     spilled, done = [0], threading.Event()
     watcher = threading.Thread(target=_watch, args=(watched, spilled, done))
     watcher.start()
-    assert process.stdout is not None
-    said = process.stdout.read()
-    _, status, used = os.wait4(process.pid, 0)
+    ended = subprocess.run(
+        [sys.executable, "-c", MEASURED, *command],
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
     done.set()
     watcher.join()
-    if status:
-        sys.exit(f"{' '.join(command[:4])} failed:\n{said.decode()[-3000:]}")
-    return {
-        "cpu": used.ru_utime + used.ru_stime, "peak_mb": used.ru_maxrss / 1024, "spill_mb": spilled[0] / 1e6,
-    }  # fmt: skip
+    if ended.returncode:
+        sys.exit(f"{' '.join(command[:4])} failed:\n{ended.stdout[-3000:]}")
+    cpu, peak = map(float, ended.stdout.splitlines()[-1].split())
+    return {"cpu": cpu, "peak_mb": peak, "spill_mb": spilled[0] / 1e6}
 
 
 def _watch(directory: Path | None, spilled: list[int], done: threading.Event) -> None:
@@ -140,7 +146,7 @@ def install_peer(work: Path) -> str:
 def ours(work: Path, results: Path) -> dict[str, float]:
     def verb(*words: str) -> list[str]:
         recipes = ["--recipe", "config/tiny.yaml", "--recipe", str(work / "recipe.yaml")]
-        return [sys.executable, "-m", "zgcm.cli", *words, *recipes, "--results", str(results)]
+        return [sys.executable, "-m", "zgcm.cli", *words, *recipes, "--directory", str(work)]
 
     if not (results / "corpus" / "bench").exists():
         run(verb("clean", "bench", "00000"))

@@ -1,12 +1,12 @@
 """Memory and disk of `zgcm dedup` with near-duplicates, over the number of documents.
 
-    .venv/bin/python scripts/bench/near_dedup_memory.py [--documents 500000 1000000 2000000] [--mem-mb 1000]
+    .venv/bin/python scripts/bench/near_dedup_memory.py [--documents 250000 500000 1000000] [--mem-mb 400]
 
 The inputs are made up, since making real ones would take most of the time: random band hashes, and one
-document in five a copy of the one before it in five bands and all words but one. One JSON line a size:
-`peak_mb` is the resident memory of the process, `spill_mb` the largest size of its spill directory,
+document in five (`--every`) a copy of the one before it in five bands and all words but one. One JSON line a
+size: `peak_mb` is the resident memory of the process, `spill_mb` the largest size of its spill directory,
 `bands_mb` and `fingerprints_mb` what its inputs take on disk. `--mem-mb` is the recipe's
-`step_resources.mix.mem_mb`, of which duckdb gets 70 %.
+`step_resources.mix.mem_mb`.
 """
 
 import argparse
@@ -40,18 +40,19 @@ GROUP = 1 << 16
 """Rows of a parquet group, as the verbs write them: a reader's memory grows with it."""
 
 
-def make_inputs(layout: Layout, count: int) -> None:
-    """Cleaned shard, fingerprints and bands of `count` documents; every fifth resembles the one before it."""
+def make_inputs(layout: Layout, count: int, every: int) -> None:
+    """Cleaned shard, fingerprints and bands; the last of `every` documents resembles the one before it. The
+    text of the others, which nothing reads, is left out."""
     rng = np.random.default_rng(count)
     bands = rng.integers(0, 2**64, (count, BANDS), np.uint64)
-    copies = np.arange(4, count, 5)
+    copies = np.arange(every - 1, count, every)
     bands[copies, :5] = bands[copies - 1, :5]
     cleaned = layout.cleaned("bench", SHARD)
     with open_records(cleaned) as write:
         for row in range(count):
-            original = row - (row % 5 == 4)
-            text = " ".join(f"w{original * 40 + place}" for place in range(40))
-            text += " again" if row % 5 == 4 else ""
+            pair, place = divmod(row, every)
+            text = " ".join(f"w{pair * 40 + word}" for word in range(40)) if place >= every - 2 else ""
+            text += " again" if place == every - 1 else ""
             write({"data": {"text": text}, "text_fields": ["text"]})
     columns = [
         pa.array(range(count), pa.int32()),
@@ -77,18 +78,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--documents", type=int, nargs="+", default=[500_000, 1_000_000, 2_000_000])
-    parser.add_argument("--mem-mb", type=int, default=1000)
+    parser.add_argument("--documents", type=int, nargs="+", default=[250_000, 500_000, 1_000_000])
+    parser.add_argument("--mem-mb", type=int, default=400)
+    parser.add_argument("--every", type=int, default=5)
     options = parser.parse_args()
     for count in options.documents:
         with tempfile.TemporaryDirectory() as directory:
             work = Path(directory)
             layout = Layout(work / "results")
-            make_inputs(layout, count)
+            make_inputs(layout, count, options.every)
             (work / "recipe.yaml").write_text(RECIPE.replace("MEM", str(options.mem_mb)))
             recipes = ["--recipe", "config/tiny.yaml", "--recipe", str(work / "recipe.yaml")]
-            command = [sys.executable, "-m", "zgcm.cli", "dedup", "bench", *recipes, "--results"]
-            used = run([*command, str(layout.root)], layout.mix("bench"))
+            command = [sys.executable, "-m", "zgcm.cli", "dedup", "bench", *recipes, "--directory"]
+            used = run([*command, directory], layout.mix("bench"))
             line = {
                 "bench": "near_dedup_memory",
                 "documents": count,

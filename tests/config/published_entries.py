@@ -43,7 +43,7 @@ INTERPOLATED = NoKey("repeats another key of the same file")
 UNUSED_FEATURE = NoKey(
     "a feature of the published framework that the recipe leaves off; this learner has none"
 )
-SWANLAB = NoKey("SwanLab; losses go to loss.jsonl and TensorBoard")
+SWANLAB = NoKey("off, as published; a stage's `trackers` switches it on")
 
 
 def flag(value: Any) -> bool:

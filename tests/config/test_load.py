@@ -47,7 +47,7 @@ def test_committed_recipes_load(name: str) -> None:
         ("stages: {sft: {kind: stf}}", ["kind 'stf' is unknown; allowed: 'pretrain', 'sft', 'rl'", "'sft'?"]),
         (
             "stages: {extra: {seq_length: 8}}",
-            ["stages.extra: the key `kind` is required: pretrain, sft or rl"],
+            ["stages.extra: the key `kind` is required: pretrain, sft, rl or adopted"],
         ),
         ("stages: {rl_math: {prompts: {kind: null}}}", ["stages.rl_math.prompts"]),
         ("stages: {Sft: {kind: sft}}", ["stages.Sft: a name is lower-case letters, digits and underscores"]),

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from zgcm.config.corpus import Cleaning
+from zgcm.config.corpus import Cleaning, FileSource
 from zgcm.config.load import validate_recipe
 from zgcm.config.profiles import find_profile
 from zgcm.config.recipe import Recipe
@@ -32,7 +32,11 @@ def clean_one(
 ) -> Sample:
     """`data` after all steps; it gets a source when it names none."""
     steps = step_order(stage, category, profile)
-    settings = cleaning_settings(Cleaning(**cleaning or {}), "sources.test", steps, profile)
+    source = FileSource(
+        kind="files", files=["x.jsonl"], stage=stage, category=category, profile=profile,
+        cleaning=Cleaning(**cleaning or {}),
+    )  # fmt: skip
+    settings = cleaning_settings(source)
     sample = Sample("test", "1", stage, category, {"source": "here", **data})
     (done,) = run_steps([sample], steps, settings, Counter())
     return done

@@ -112,7 +112,7 @@ def test_one_file_as_many_shards(tmp_path, ending):
 def test_more_shards_than_lines_says_so(tmp_path):
     raw = tmp_path / "raw.jsonl"
     raw.write_text(json.dumps(GOOD))
-    with pytest.raises(ZgcmError, match=r"holds no records.*lower its shards_per_file"):
+    with pytest.raises(ZgcmError, match=r"no record to clean.*lower sources\.mine\.shards_per_file"):
         clean_shard(files_recipe(raw, shards_per_file=3), Layout(tmp_path / "results"), "mine", "00002")
 
 

@@ -113,16 +113,21 @@ def test_exact_fingerprint_is_stable():
 
 def test_same_bytes_in_another_process_with_another_hash_seed(tmp_path):
     code = (
-        "from zgcm.cli import corpus\nfrom zgcm.cli.app import app\n"
+        "import sys\nfrom zgcm.cli import corpus\nfrom zgcm.cli.app import app\n"
         "for source in ('demo_code', 'demo_conversations'):\n"
         "    for verb in ('raw', 'clean', 'fingerprint'):\n"
-        "        app([verb, source, '00000'], standalone_mode=False)\n"
+        "        app([verb, source, '00000', '--directory', sys.argv[1]], standalone_mode=False)\n"
     )
     digests = []
     for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "ZGCM_RESULTS": str(tmp_path / seed)}
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        (tmp_path / seed).mkdir()
         subprocess.run(
-            [sys.executable, "-c", code], env=environment, cwd=ROOT, check=True, capture_output=True
+            [sys.executable, "-c", code, tmp_path / seed],
+            env=environment,
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
         )
         files = sorted(path for path in (tmp_path / seed).rglob("*") if path.is_file())
         digests.append([(path.relative_to(tmp_path / seed), io.sha256_file(path)) for path in files])
@@ -148,10 +153,10 @@ def test_the_command_line_says_one_paragraph_and_fails(tmp_path):
 
 
 DAMAGED = {
-    "empty.jsonl": (b"", "empty file"),
-    "blank.jsonl": (b"\n \n", "holds no records"),
-    "empty.jsonl.zst": (zstandard.compress(b""), "holds no records"),
-    "empty.jsonl.gz": (gzip.compress(b""), "holds no records"),
+    "empty.jsonl": (b"", "The file is empty"),
+    "blank.jsonl": (b"\n \n", "no record to clean"),
+    "empty.jsonl.zst": (zstandard.compress(b""), "no record to clean"),
+    "empty.jsonl.gz": (gzip.compress(b""), "no record to clean"),
     "cut.jsonl.gz": (gzip.compress(b'{"text": "a"}\n' * 999)[:-9], "ends in the middle"),
     "cut.jsonl.zst": (zstandard.compress(b'{"text": "a"}\n' * 999)[:-3], "ends in the middle"),
     "json.jsonl": (b'{"text": "a"}\n{"text": \n', r"json\.jsonl:2:10"),

@@ -146,7 +146,7 @@ def test_same_bytes_again_and_nothing_left_beside(tmp_path):
 def test_too_little_memory_and_disk_is_a_clear_error(tmp_path, monkeypatch):
     recipe, layout = build(tmp_path, [("first", "alpha", None, "keep")], 1, ["keep"])
     monkeypatch.setattr(dedup, "_TABLES", "CREATE TABLE big AS SELECT hash(range) AS a FROM range(100000000)")
-    monkeypatch.setattr(dedup, "MEMORY_SHARE", 0.005)
+    monkeypatch.setattr(dedup, "MEMORY_SHARE", 0.05)
     connect = dedup.duckdb.connect
     monkeypatch.setattr(
         dedup.duckdb, "connect",
@@ -155,6 +155,16 @@ def test_too_little_memory_and_disk_is_a_clear_error(tmp_path, monkeypatch):
     with pytest.raises(ZgcmError, match=r"out of memory or disk.*mix.*step_resources\.mix\.mem_mb"):
         deduplicate(recipe, layout, "mix")
     assert list(layout.mix("mix").iterdir()) == []
+
+
+def test_the_pairs_of_hot_buckets_become_distinct_within_the_least_memory(tmp_path):
+    """Few different first documents: duckdb would pack such columns and then overshoot its limit."""
+    with dedup._database(tmp_path, 1, dedup.LEAST_MB) as database:
+        database.execute(
+            "CREATE TABLE pairs AS SELECT range % 4 AS first, range // 4 AS second FROM range(8000000)"
+        )
+        database.execute("CREATE TABLE candidates AS SELECT DISTINCT first, second FROM pairs")
+        assert database.sql("SELECT count(*) FROM candidates").fetchall() == [(8_000_000,)]
 
 
 def test_missing_fingerprints_are_named(tmp_path):

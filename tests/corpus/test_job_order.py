@@ -69,7 +69,7 @@ def jobs_of(recipe: Recipe) -> dict[Job, list[Job]]:
 def run_all(directory: Path, seed: int, threads: int) -> dict[str, bytes]:
     overlay = directory / "small.yaml"
     overlay.write_text(yaml.safe_dump(small(threads)))
-    places = ["--recipe", str(TINY), "--recipe", str(overlay), "--results", str(directory / "results")]
+    places = ["--recipe", str(TINY), "--recipe", str(overlay), "--directory", str(directory)]
     waiting = jobs_of(load_recipe([TINY, overlay]))
     chance = random.Random(seed)
     done: set[Job] = set()

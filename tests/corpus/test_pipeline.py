@@ -3,17 +3,14 @@
 import itertools
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import clean_one, recipe_with
 
-from zgcm.config.corpus import Cleaning
 from zgcm.corpus.adapters import adapt
-from zgcm.corpus.order import CATEGORY_STEPS, cleaning_settings, step_order
+from zgcm.corpus.order import CATEGORY_STEPS, step_order
 from zgcm.corpus.pipeline import run_steps
 from zgcm.corpus.sample import DROP, KEEP, REVIEW, Sample
-from zgcm.errors import ZgcmError
 from zgcm.records import training_text
 
 COMMON_PREFIX = [
@@ -125,29 +122,3 @@ def test_every_stage_takes_every_category():
         assert len(set(order)) == len(order)
         assert [name for name in order if name in COMMON_PREFIX] == COMMON_PREFIX
         assert order[-1] == "finalize_quality_bucket"
-
-
-def settings_of(cleaning, category="general_text", profile=None):
-    steps = step_order("pretrain", category, profile)
-    return cleaning_settings(Cleaning(**cleaning), "sources.x", steps, profile)
-
-
-def test_settings_are_checked():
-    settings = settings_of({"min_chars": 3, "settings": {"pdf_min_chars": 5}}, "pdf_ocr")
-    assert (settings["min_chars"], settings["pdf_min_chars"]) == (3, 5)
-    with pytest.raises(ZgcmError, match="did you mean pdf_min_chars"):
-        settings_of({"settings": {"pdf_min_char": 5}}, "pdf_ocr")
-    with pytest.raises(ZgcmError, match=r"write sources\.x\.cleaning\.min_chars"):
-        settings_of({"settings": {"min_chars": 5}})
-    with pytest.raises(ZgcmError, match="No step of this source reads this setting"):
-        settings_of({"settings": {"web_boilerplate_limit": 5}})
-    with pytest.raises(ZgcmError, match=r"of another kind.*found: '5'.*something like 32"):
-        settings_of({"settings": {"pdf_min_chars": "5"}}, "pdf_ocr")
-
-
-def test_settings_of_a_profile_belong_to_its_sources():
-    assert settings_of({}, "pdf_ocr", "olmocr")["olmocr_min_edu_score"] == 0.6
-    given = {"settings": {"olmocr_min_edu_score": 1}}
-    assert settings_of(given, "pdf_ocr", "olmocr")["olmocr_min_edu_score"] == 1
-    with pytest.raises(ZgcmError, match="No step of this source reads this setting"):
-        settings_of(given, "pdf_ocr")

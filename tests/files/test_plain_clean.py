@@ -82,7 +82,7 @@ def test_one_bad_file_stops_no_other(call, two_files, tmp_path):
         (["in/one.jsonl", "--category", "poetry", "--stage", "pretrain", "-o", "x"], "category.*poetry"),
         (["in/one.jsonl", "--category", "web", "-o", "x"], "stage: this key is required"),
         (["in/one.jsonl", *OPTIONS, "-o", "x", "--fanout", "moon"], "found: moon. expected: local, slurm"),
-        (["in/one.jsonl", *OPTIONS, "-o", "x", "--slurm", "time"], "KEY=VALUE"),
+        (["in/one.jsonl", *OPTIONS, "-o", "x", "--fanout", "slurm", "--slurm", "time"], "KEY=VALUE"),
     ],
 )
 def test_errors_teach(call, two_files, tmp_path, monkeypatch, arguments, message):

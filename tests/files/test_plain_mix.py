@@ -40,7 +40,7 @@ def test_a_quota_that_cannot_be_met_says_what_is_missing(call, two_files, tokeni
         "--output",
         tmp_path / "out",
     )
-    with pytest.raises(ZgcmError, match=r"too small.*one lacks"):
+    with pytest.raises(ZgcmError, match=r"too few tokens.*one lacks.*lower --tokens .* raise --max-epochs"):
         call(*command)
 
 

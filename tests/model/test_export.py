@@ -242,7 +242,7 @@ def test_the_verb_prints_one_line_or_json(finished: tuple[Recipe, Layout], tmp_p
     _, layout = finished
     path = tmp_path / "recipe.yaml"
     path.write_text(json.dumps(plain()))
-    options = ["export", "two", "-r", str(path), "--results", str(layout.root)]
+    options = ["export", "two", "-r", str(path), "--directory", str(layout.root.parent)]
     line = CliRunner().invoke(app, options, catch_exceptions=False)
     assert line.exit_code == 0
     assert "parameters in float32" in line.stdout

@@ -1,6 +1,6 @@
 """A results directory of a recipe without running it: every file the report reads, with plausible contents.
 
-    python tests/report/fake_results.py config/tiny.yaml /tmp/results      # then: zgcm report --results ...
+    python tests/report/fake_results.py config/tiny.yaml /tmp/x/results      # then: zgcm report -d /tmp/x
 
 Deterministic. `upto` stops after a stage, as an unfinished run would.
 """

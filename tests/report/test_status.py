@@ -74,14 +74,16 @@ def test_half_a_line_is_left_for_next_time(tiny: Recipe, unfinished: Layout) -> 
 
 def test_results_of_another_recipe_are_refused(unfinished: Layout) -> None:
     write_json(unfinished.stamp, {"name": "zgcm-7b", "recipe": "config/zgcm-7b.yaml"})
-    answer = CliRunner().invoke(app, ["status", "--results", str(unfinished.root)])
+    answer = CliRunner().invoke(app, ["status", "--directory", str(unfinished.root.parent)])
     assert answer.exit_code != 0
     assert "belong to another recipe" in str(answer.exception)
 
 
 def test_json_is_data(recipe_files: list[Path], unfinished: Layout) -> None:
     recipes = [part for path in recipe_files for part in ("--recipe", str(path))]
-    answer = CliRunner().invoke(app, ["status", "--json", "--results", str(unfinished.root), *recipes])
+    answer = CliRunner().invoke(
+        app, ["status", "--json", "--directory", str(unfinished.root.parent), *recipes]
+    )
     assert answer.exit_code == 0
     assert [row["state"] for row in json.loads(answer.stdout)] == ["done"] * 3 + ["interrupted"] + [
         "waiting"

@@ -119,7 +119,7 @@ def prepare(root: Path, **stage: Any) -> list[str]:
     recipe = yaml.safe_load(TINY.read_text())
     recipe["stages"]["rl_math"] = merge(settings, overlay | stage) | {"prompts": overlay["prompts"]}
     (root / "recipe.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
-    return ["rl", "rl_math", "--recipe", str(root / "recipe.yaml"), "--results", str(root / "results")]
+    return ["rl", "rl_math", "--recipe", str(root / "recipe.yaml"), "--directory", str(root)]
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

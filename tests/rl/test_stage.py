@@ -79,8 +79,8 @@ def test_finished_stage_is_not_trained_again(undisturbed: Path) -> None:
     done = undisturbed / "results" / "rl_math" / "done"
     before = done.read_bytes()
     done.unlink()
-    recipe, results = undisturbed / "recipe.yaml", undisturbed / "results"
-    arguments = ["rl", "rl_math", "--recipe", str(recipe), "--results", str(results)]
+    recipe = undisturbed / "recipe.yaml"
+    arguments = ["rl", "rl_math", "--recipe", str(recipe), "--directory", str(undisturbed)]
     finish(arguments, undisturbed / "log")
     assert done.read_bytes() == before
 

@@ -1,6 +1,7 @@
 """The index verb: documents in, the same ids as `tokenizers`, nothing half-done when something is wrong."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from token_workspace import conversation, document, sum_conversation, write_sour
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
 from zgcm.records import read_records
+from zgcm.tokens import complexity, index, parity
 from zgcm.tokens import encode as encoding
-from zgcm.tokens import index, parity
 from zgcm.tokens.chat import render
 from zgcm.tokens.complexity import lexical_complexity
 from zgcm.tokens.encode import encode, load_encoder
@@ -130,9 +131,22 @@ def test_probes_catch_a_backend_that_knows_special_tokens(encoder, tokenizer_dir
 
 def test_the_sample_is_bounded():
     sample = parity.Sample()
-    assert [row for row in range(1200) if sample.wants(row)] == [*range(32), 500, 1000]
+    wanted = [*range(32), 500, 1000]
+    assert sample.of(range(1200)) == wanted
+    ends = [0, 1, 30, 33, 500, 501, 999, 1200]
+    parts = [sample.of(range(start, end)) for start, end in itertools.pairwise(ends)]
+    assert [row for part in parts for row in part] == wanted
+    assert not sample.full
     sample.documents = parity.MAX_DOCUMENTS
-    assert not sample.wants(0)
+    assert sample.full
+
+
+def test_a_document_of_100_mb_is_left_to_gigatoken_alone():
+    sample = parity.Sample()
+    assert not sample.count(["x" * (parity.MAX_CHARACTERS + 1), 0])
+    assert sample.count(["x" * parity.MAX_CHARACTERS, 0])
+    assert not sample.count(["x"])
+    assert (sample.documents, sample.characters) == (1, parity.MAX_CHARACTERS)
 
 
 def test_a_lone_surrogate_names_the_record(workspace, monkeypatch):
@@ -175,6 +189,11 @@ def test_complexity_is_measured_for_general_text_only(workspace):
     texts = [record["data"]["text"] for record in read_records(layout.cleaned("prose", "00000"))]
     expected = np.array([lexical_complexity(text) for text in texts], np.float32)
     np.testing.assert_array_equal(read_complexities(layout.index_facts("prose", "00000")), expected)
+
+
+@given(text=st.text(st.one_of(st.characters(max_codepoint=127), st.characters()), max_size=80))
+def test_the_short_cut_for_ascii_finds_the_same_words(text):
+    assert complexity._words(text) == complexity._WORD.findall(text.casefold())
 
 
 def test_complexity_grows_with_variety_and_word_length_not_with_length():

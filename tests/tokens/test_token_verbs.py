@@ -17,7 +17,7 @@ def call(workspace, tmp_path):
     file.write_text(yaml.safe_dump(recipe.model_dump(mode="json", exclude_none=True), sort_keys=False))
 
     def run(*arguments: str) -> str:
-        options = ["--recipe", str(file), "--results", str(layout.root)]
+        options = ["--recipe", str(file), "--directory", str(layout.root.parent)]
         result = CliRunner().invoke(verbs.app, [*arguments, *options], catch_exceptions=False)
         assert result.exit_code == 0, result.output
         return result.output

@@ -14,12 +14,16 @@ COMMAND = [sys.executable, "-m", "zgcm.cli", "train"]
 
 
 def start(root: Path, stage: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ZGCM_RESULTS": str(root / "results")}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     environment["ZGCM_RECIPE"] = str(root / "recipe.yaml")
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
         environment.pop(name, None)
     return subprocess.Popen(
-        [*COMMAND, stage], env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*COMMAND, stage, "--directory", root],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
 
 

@@ -13,7 +13,7 @@ from zgcm.config.recipe import deep_merge
 from zgcm.errors import ZgcmError
 from zgcm.io import write_json
 from zgcm.layout import Layout
-from zgcm.train.arguments import megatron_argv, packed_metadata, plan, train_stage
+from zgcm.train.arguments import load_argv, megatron_argv, packed_metadata, plan, train_stage
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -137,7 +137,7 @@ def test_print_argv_needs_nothing(tmp_path):
     recipe = write_recipe(tmp_path / "recipe.yaml")
     command = [sys.executable, "-m", "zgcm.cli", "train", "one", "--print-argv", "--json", "-r", str(recipe)]
     answer = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert "--num-layers" in json.loads(answer.stdout)
+    assert "--num-layers" in json.loads(answer.stdout)["argv"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["recipe.yaml"]
 
 
@@ -157,3 +157,30 @@ def test_megatron_accepts_every_option(big):
         lines = megatron_argv(big, layout, stage, Path("run"), plan(big, layout, stage))
         args = parser.parse_args([part for line in lines for part in line])
         assert args.window_size == (127, 0)
+
+
+@pytest.mark.parametrize(
+    ("stage", "first"),
+    [
+        ("one", ["--load", "run/checkpoints"]),
+        ("two", ["--load", "run/initial"]),
+        ("mid", ["--load", "run/checkpoints", "--pretrained-checkpoint", "run/initial"]),
+    ],
+)
+def test_a_stage_loads_from_elsewhere_only_until_it_has_saved(stage, first):
+    """The original's second stage loads from the first at every start, so it can never be restarted."""
+    settings = validate_recipe(RECIPE, where="test").train_stages()[stage]
+    assert load_argv(settings, Path("run")) == first
+    assert load_argv(settings, Path("run"), resuming=True) == ["--load", "run/checkpoints"]
+
+
+def test_distributed_adam_saves_what_another_layout_can_load():
+    def passed(**optimizer):
+        changes = {"stages": {"one": {"optimizer": {"lr": 0.01, **optimizer}}}}
+        return "--dist-ckpt-optim-fully-reshardable" in options(
+            validate_recipe(deep_merge(RECIPE, changes), where="test"), "one"
+        )
+
+    assert passed(kind="adam")
+    assert not passed(kind="adam", distributed=False)
+    assert not passed(kind="muon")  # its layer-wise optimizer saves whole tensors by their names

@@ -52,7 +52,7 @@ def test_none_left(tmp_path):
 def test_pruning_keeps_the_recent_and_the_chosen(directory):
     for iteration in (12, 15):
         save(directory, iteration)
-    checkpoints.prune(directory, keep_recent=2, keep_every=6)
+    checkpoints.prune(directory, keep_recent=2, keep_every=6, reach=0)
     assert checkpoints.complete_iterations(directory) == [6, 12, 15]
 
 
@@ -61,3 +61,36 @@ def test_a_link_to_another_run_is_no_copy(directory, tmp_path):
     assert (linked / checkpoints.TRACKER).read_text() == "6"
     assert (linked / "iter_0000006").is_symlink()
     assert checkpoints.link_initial(linked, directory / "iter_0000006") == linked
+
+
+def test_pruning_keeps_one_from_before_a_possible_spike(directory):
+    for iteration in (12, 15):
+        save(directory, iteration)
+    checkpoints.prune(directory, keep_recent=1, keep_every=None, reach=5)
+    assert checkpoints.complete_iterations(directory) == [9, 15]
+
+
+def test_one_that_a_rewind_can_reach_is_there_after_every_save(tmp_path):
+    for iteration in range(4, 60, 4):
+        save(tmp_path, iteration)
+        checkpoints.prune(tmp_path, keep_recent=1, keep_every=None, reach=8)
+        kept = checkpoints.complete_iterations(tmp_path)
+        assert len(kept) <= 2
+        assert kept[0] == 4 or kept[0] <= iteration + 1 - 8
+
+
+def test_what_a_later_decision_leaves_out_is_passed_over_and_then_removed(directory):
+    def before_seven(iteration, facts):
+        return facts["iteration"] < 7
+
+    assert checkpoints.latest_whole(directory, before_seven)[0] == 6
+    checkpoints.discard(directory, before_seven)
+    assert checkpoints.complete_iterations(directory) == [3, 6]
+
+
+def test_what_killed_saves_left_is_removed_and_nothing_else(directory):
+    (directory / "iter_0000009" / NAME).unlink()
+    (directory / "damaged_iter_0000012_1").mkdir()
+    checkpoints.remove_incomplete(directory)
+    left = sorted(path.name for path in directory.iterdir())
+    assert left == ["damaged_iter_0000012_1", "iter_0000003", "iter_0000006"]

@@ -1,12 +1,15 @@
 """Everything that is wrong is said before any process starts, and all at once."""
 
 import json
+import os
 
 import pytest
 
 from tests.train.workspace import make
 from zgcm.errors import ZgcmError
-from zgcm.train.inputs import gather
+from zgcm.identity import run_id
+from zgcm.io import sha256_file
+from zgcm.train.inputs import gather, shard_report
 from zgcm.train.run import train
 
 
@@ -79,3 +82,45 @@ def test_a_stopped_run_refuses(root):
     stopped.write(layout.runs("one") / run, ZgcmError("Two attempts made no checkpoint", found="exit code 1"))
     with pytest.raises(ZgcmError, match=r"refuses further attempts: Two attempts.*to do: .*rm "):
         train(recipe, layout, "one")
+
+
+def test_rewritten_tokens_never_meet_an_old_index(tmp_path):
+    """The index cache lies in the run directory, whose name holds the digests that the manifests state."""
+    recipe, layout = make(tmp_path / "results")
+    manifest, data = layout.mix("long") / "00000.json", layout.mix("long") / "00000_text_document.bin"
+    before = gather(recipe, layout, "one").digests
+    tokens = data.read_bytes()
+    data.write_bytes(tokens[:-2])
+    with pytest.raises(ZgcmError, match=r"not the one that its manifest describes.*bytes.*tokens of uint16"):
+        check(recipe, layout, "long")
+    data.write_bytes(tokens[2:] + tokens[:2])  # other tokens, the same size, the old manifest
+    with pytest.raises(ZgcmError, match="rewritten after its manifest"):
+        check(recipe, layout, "long")
+    data.write_bytes(tokens)  # a copy of the same content is younger too, and welcome
+    check(recipe, layout, "long")
+    report = json.loads(manifest.read_text())
+    data.write_bytes(tokens[2:] + tokens[:2])  # made again by the workflow: data first, then its manifest
+    manifest.write_text(json.dumps({**report, "bin_sha256": sha256_file(data)}))
+    os.utime(manifest, ns=(data.stat().st_mtime_ns + 1,) * 2)
+    check(recipe, layout, "long")
+    assert before == gather(recipe, layout, "one").digests
+    inputs = [{"long/00000": sha256_file(manifest)}, {"long/00000": report["bin_sha256"]}]
+    assert run_id("0", inputs[0]) != run_id("0", inputs[1])
+
+
+@pytest.mark.parametrize("part", ["tokens", "targets", "cu_seqlens"])
+def test_each_part_of_packed_sequences_is_checked(tmp_path, part):
+    recipe, layout = make(tmp_path / "results")
+    path = layout.mix("packed") / f"00000_{part}.bin"
+    content = path.read_bytes()
+    for damaged, message in ((content[:-4], "not the one"), (content[4:] + content[:4], "rewritten after")):
+        path.write_bytes(damaged)
+        with pytest.raises(ZgcmError, match=message):
+            shard_report(layout, recipe.train_stages()["tuned"], "packed", "00000")
+    path.unlink()
+    with pytest.raises(ZgcmError, match="A mix shard is missing"):
+        shard_report(layout, recipe.train_stages()["tuned"], "packed", "00000")
+
+
+def check(recipe, layout, mix):
+    shard_report(layout, recipe.train_stages()["mid"], mix, "00000")

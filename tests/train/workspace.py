@@ -134,7 +134,7 @@ def write_items(prefix: Path, items: list[list[int]], dtype: Any) -> None:
 def report(prefix: Path, **facts: Any) -> dict[str, Any]:
     ends = (".bin", ".idx")
     digests = {f"{end[1:]}_sha256": sha256_file(prefix.with_name(prefix.name + end)) for end in ends}
-    return {"dtype": "uint16", **digests, **facts}
+    return {"dtype": "uint16", **digests, **facts}  # facts may name another dtype
 
 
 def write_packed(layout: Layout, mix: str, shard: str, length: int, random: np.random.Generator) -> None:
@@ -153,10 +153,14 @@ def write_packed(layout: Layout, mix: str, shard: str, length: int, random: np.r
             edge.append(len(row))
         tokens.append(row), targets.append(goal), edges.append(edge)
     prefix = layout.packed_prefix(mix, shard)
+    parts = {}
     for part, rows in (("tokens", tokens), ("targets", targets), ("cu_seqlens", edges)):
-        write_items(prefix.with_name(f"{shard}_{part}"), rows, np.int32)
+        place, total = prefix.with_name(f"{shard}_{part}"), sum(map(len, rows))
+        write_items(place, rows, np.int32)
+        parts[part] = report(place, documents=len(rows), tokens=total, dtype="int32")
     count = sum(map(len, tokens))
-    write_json(layout.mix(mix) / f"{shard}.json", {"tokens": count, "records": len(tokens)})
+    facts = {"tokens": count, "sequences": len(tokens), "parts": parts}
+    write_json(layout.mix(mix) / f"{shard}.json", facts)
     write_json(layout.dataset(mix), {"train_tokens": count, "train_records": len(tokens)})
 
 

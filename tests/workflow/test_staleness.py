@@ -146,7 +146,7 @@ def test_a_deleted_checkpoint_makes_nothing_stale_but_export_misses_it(
         assert stale(finished) == {}
         recipe = [part for path in MINI[1:] for part in ("--recipe", path)]
         verb = [sys.executable, "-m", "zgcm.cli", "export", "sft", *recipe]
-        missing = call([*verb, "--results", finished / "results"])
+        missing = call([*verb, "--directory", finished])
         assert missing.returncode == 1
         assert "results/sft/runs" in missing.stderr and "Traceback" not in missing.stderr
     finally:

@@ -24,13 +24,13 @@ def rules() -> list[tuple[str, list[str], str]]:
 
 
 def test_the_parser_of_this_test_sees_every_rule() -> None:
-    assert len(rules()) == 16
+    assert len(rules()) == 19
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule[0])
 def test_every_rule_has_all_sections_in_order(rule: tuple[str, list[str], str]) -> None:
     sections = [name for name in rule[1] if name in ORDER]
-    expected = [name for name in ORDER if name != "input" or "input" in sections]  # `raw` has no input
+    expected = [name for name in ORDER if name != "input" or "input" in sections]  # `raw`, `preflight`
     assert sections == expected
     assert "recipe_id=" in rule[2]
     assert re.search(r"> \{log\} 2>&1|2>&1 \| tee \{log\}", rule[2]), "its output goes to its log"

@@ -1,13 +1,9 @@
 """The Typer application and what its verbs share: where the recipe and the results are."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from zgcm.config.recipe import Recipe
-    from zgcm.layout import Layout
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,22 +19,15 @@ RecipeOption = Annotated[
         "--recipe", "-r", envvar="ZGCM_RECIPE", help="Recipe file; repeat for overlays, later ones win."
     ),
 ]
-ResultsOption = Annotated[
-    Path, typer.Option("--results", envvar="ZGCM_RESULTS", help="Directory of the results.")
+DirectoryOption = Annotated[
+    Path,
+    typer.Option("--directory", "-d", help="Where results/ lies, and what the recipe's `files` start from."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 DEFAULT_RECIPE = [Path("config/tiny.yaml")]
-DEFAULT_RESULTS = Path("results")
 
 
 @app.callback()
 def _verbs() -> None:
     """Keeps verbs named even while there is only one."""
-
-
-def open_recipe(recipe: list[Path], results: Path) -> "tuple[Recipe, Layout]":
-    from zgcm.config.load import load_recipe
-    from zgcm.layout import Layout
-
-    return load_recipe(recipe), Layout(results)

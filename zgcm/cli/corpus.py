@@ -1,6 +1,5 @@
 """`zgcm raw`, `clean`, `fingerprint`, `minhash`, `contamination`, `sources`: one shard at a time."""
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -8,14 +7,7 @@ from typing import Annotated
 import typer
 
 from zgcm.cli import files
-from zgcm.cli.app import (
-    DEFAULT_RECIPE,
-    DEFAULT_RESULTS,
-    JsonOption,
-    RecipeOption,
-    app,
-    open_recipe,
-)
+from zgcm.cli.app import app
 from zgcm.cli.opened import Opened, recipe_verb
 
 sources_app = typer.Typer(no_args_is_help=True, help="Look at a recipe's sources and lock their files.")
@@ -48,8 +40,14 @@ def clean(
         str | None, typer.Option(help="Files: code, web, agentic, ..., general_text.")
     ] = None,
     stage: Annotated[str | None, typer.Option(help="Files: pretrain, midtrain or posttrain.")] = None,
+    text_field: files.TextFieldOption = None,
+    max_bad_fraction: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Files: lines that may be no record; more fail the file. [0.001]"),
+    ] = None,
     settings: Annotated[
-        Path | None, typer.Option(help="Files: YAML with more keys of a source, for instance text_fields.")
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Files: YAML, more keys of a source, as cleaning."),
     ] = None,
     jobs: files.JobsOption = 1,
     fanout: files.FanoutOption = None,
@@ -70,6 +68,8 @@ def clean(
             "SOURCE SHARD",
             category=category,
             stage=stage,
+            text_field=text_field,
+            max_bad_fraction=max_bad_fraction,
             settings=settings,
             fanout=fanout,
             slurm=slurm,
@@ -85,7 +85,13 @@ def clean(
     from zgcm.files.clean import clean_files, total_line
 
     keys = {} if settings is None else read_mapping(settings)
-    keys |= {key: value for key, value in (("category", category), ("stage", stage)) if value is not None}
+    given = {
+        "category": category,
+        "stage": stage,
+        "text_fields": text_field,
+        "max_bad_fraction": max_bad_fraction,
+    }
+    keys |= {key: value for key, value in given.items() if value not in (None, [])}
     summary = clean_files(what, output, keys, files.fanout(jobs, fanout, slurm, output), files.progress)
     opened.say(summary, total_line(summary, output))
 
@@ -147,14 +153,14 @@ def contamination(
     opened.say(counts, f"{source} {shard}: {summary_line(counts)}")
 
 
-@sources_app.command("lock")
+@recipe_verb("lock", sources_app)
 def lock_command(
+    opened: Opened,
     source: Source,
     paths: Annotated[
         list[str] | None,
         typer.Argument(metavar="[PATH]...", help="Files, directories, quoted patterns; of a `files` source."),
     ] = None,
-    recipe: RecipeOption = DEFAULT_RECIPE,
 ) -> None:
     """Write the shard list of a source, with sizes and SHA-256, to config/sources/SOURCE.lock.
 
@@ -163,24 +169,22 @@ def lock_command(
     """
     from zgcm.corpus.lock import lock_source
 
-    loaded, _ = open_recipe(recipe, DEFAULT_RESULTS)
-    path, lock = lock_source(loaded, source, paths or [])
+    path, lock = lock_source(opened.recipe, source, paths or [], opened.checkout)
     size = sum(file["bytes"] for file in lock["files"])
-    typer.echo(f"{path}: {len(lock['files'])} shards, {size:,} bytes")
+    opened.say({"path": str(path), **lock}, f"{path}: {len(lock['files'])} shards, {size:,} bytes")
 
 
-@sources_app.command("show")
-def show_command(recipe: RecipeOption = DEFAULT_RECIPE, as_json: JsonOption = False) -> None:
+@recipe_verb("show", sources_app)
+def show_command(opened: Opened) -> None:
     """List the sources of a recipe: kind, stage, category, shards, lock."""
     from zgcm.corpus.lock import describe_sources
 
-    loaded, _ = open_recipe(recipe, DEFAULT_RESULTS)
-    rows = describe_sources(loaded)
-    if as_json:
-        print(json.dumps(rows, sort_keys=True))
-        return
+    rows = describe_sources(opened.recipe)
     titles = ("source", "kind", "stage", "category", "shards", "bytes", "from")
     table = [titles, *([str(row[title]) for title in titles] for row in rows)]
     widths = [max(len(line[column]) for line in table) for column in range(len(titles))]
-    for line in table:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in table
+    ]
+    opened.say(rows, "\n".join(lines))

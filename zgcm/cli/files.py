@@ -72,6 +72,8 @@ def fanout(jobs: int, cluster: str | None, slurm: list[str] | None, output: Path
     """Raises ZgcmError for an unknown cluster or an option without a value."""
     if cluster is not None and cluster not in CLUSTERS:
         raise ZgcmError("No such --fanout", found=cluster, expected=", ".join(CLUSTERS))
+    if slurm and cluster != "slurm":
+        raise ZgcmError("--slurm needs --fanout slurm", found=f"--slurm {slurm[0]}", hint="give both")
     pairs = [item.partition("=") for item in slurm or []]
     if wrong := [key for key, separator, _ in pairs if not separator]:
         raise ZgcmError("--slurm takes KEY=VALUE", found=wrong[0], hint=f"write --slurm {wrong[0]}=...")

@@ -40,11 +40,13 @@ def plan(
 
 def render(costs: dict[str, Any]) -> str:
     """The plan as text: a table of stages, one of mixes, the totals, and what was assumed."""
-    from zgcm.report import numbers
+    from zgcm import numbers
 
     total, left = costs["totals"], costs["totals"]["to_run"]
     lines = aligned([HEADINGS, *(stage_words(row) for row in costs["stages"])], left=2)
     for row in costs["stages"]:
+        if "adopted" in row:
+            lines.append(f"{row['stage']}: adopted, {row['why'] or row['adopted']}")
         if "responses" in row:
             limit = numbers.count(row["max_response_tokens"])
             lines.append(
@@ -57,13 +59,18 @@ def render(costs: dict[str, Any]) -> str:
         for row in costs["mixes"]
     ]
     lines += ["", *aligned([("mix", "tokens", "shards", "disk", ""), *mixes], left=1)]
+    trained = [row for row in costs["stages"] if "seq_length" in row]
     hours = f"{total['gpu_hours']:,.0f} GPU-hours, {total['hours'] / 24:.1f} days one after the other"
+    if not total["gpu_hours"]:
+        asked = any(row["gpus"] for row in trained)
+        hours = "no time known" if asked else "no GPUs asked for, so no time is estimated"
     lines += [
         "",
         f"All training stages: {numbers.count(total['tokens'])} tokens, {total['flops']:.3g} FLOP, "
-        + (hours if total["gpu_hours"] else "no GPUs asked for, so no time is estimated")
-        + f", {numbers.byte_count(total['disk_bytes'])} of checkpoints",
+        f"{hours}, {numbers.byte_count(total['disk_bytes'])} of checkpoints",
     ]
+    if unknown := [row["stage"] for row in trained if row["steps"] is None]:
+        lines.append(f"Without {', '.join(unknown)}: how long that is, its packed data will say")
     if total["gpu_hours"]:
         lines.append(f"Still to run: {left['gpu_hours']:,.0f} GPU-hours, {left['hours'] / 24:.1f} days")
         lines.append(f"Assumed: {costs['assumption']}")
@@ -71,7 +78,7 @@ def render(costs: dict[str, Any]) -> str:
 
 
 def stage_words(row: dict[str, Any]) -> tuple[str, ...]:
-    from zgcm.report import numbers
+    from zgcm import numbers
 
     steps = "?" if row["steps"] is None else f"{row['steps']:,}"
     gpus = str(row["gpus"]) if row["gpus"] else "–"

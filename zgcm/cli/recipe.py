@@ -1,19 +1,19 @@
 """The verbs about the recipe itself: `check`, `id`, and the generated files `schema` and `keys`."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from zgcm.cli.app import DEFAULT_RECIPE, DEFAULT_RESULTS, JsonOption, RecipeOption, app, open_recipe
+from zgcm.cli.app import app
+from zgcm.cli.opened import Opened, recipe_verb
 from zgcm.errors import ZgcmError
 
 CheckOption = Annotated[bool, typer.Option("--check", help="Write nothing; fail when the file has drifted.")]
 
 
-@app.command()
-def check(recipe: RecipeOption = DEFAULT_RECIPE, as_json: JsonOption = False) -> None:
+@recipe_verb()
+def check(opened: Opened) -> None:
     """Validate a recipe and say what it amounts to: parameters, and for each stage steps, tokens, ranks.
 
     Every wrong key and every contradiction is listed at once, with file and line. Nothing is read but the
@@ -21,19 +21,18 @@ def check(recipe: RecipeOption = DEFAULT_RECIPE, as_json: JsonOption = False) ->
     """
     from zgcm.report.recipe import summary, text
 
-    loaded, _ = open_recipe(recipe, DEFAULT_RESULTS)
-    facts = summary(loaded)
-    typer.echo(json.dumps(facts, indent=1) if as_json else text(facts))
+    facts = summary(opened.recipe)
+    opened.say(facts, text(facts))
 
 
-@app.command("id")
+@recipe_verb("id")
 def identity(
+    opened: Opened,
     step: Annotated[
-        str, typer.Argument(help="raw, clean, fingerprint, tokenizer, index, mix, train, export or rl.")
+        str,
+        typer.Argument(help="raw, clean, fingerprint, tokenizer, index, mix, train, adopt, export or rl."),
     ] = "",
     name: Annotated[str, typer.Argument(help="Of the source, mix or stage.")] = "",
-    recipe: RecipeOption = DEFAULT_RECIPE,
-    as_json: JsonOption = False,
 ) -> None:
     """Print a step's recipe_id and what it is made of: its settings and the ids that it builds on.
 
@@ -42,11 +41,11 @@ def identity(
     """
     from zgcm.identity import basis, digest, recipe_id, steps
 
-    loaded, _ = open_recipe(recipe, DEFAULT_RESULTS)
+    loaded = opened.recipe
     known = steps(loaded)
     if not step:
         ids = {f"{one}:{of}" if of else one: recipe_id(loaded, one, of) for one, of in known}
-        typer.echo(json.dumps(ids, indent=1) if as_json else _columns(ids))
+        opened.say(ids, _columns(ids))
         return
     if (step, name) not in known:
         names = [of for one, of in known if one == step]
@@ -58,14 +57,12 @@ def identity(
             hint="zgcm id lists every step",
         )
     made_of = basis(loaded, step, name)
-    if as_json:
-        typer.echo(json.dumps({"recipe_id": digest(made_of), "basis": made_of}, indent=1))
-        return
-    typer.echo(f"{digest(made_of)}  {step} {name}".rstrip() + f", version {made_of['version']}")
-    typer.echo(
-        "built on\n" + _columns(made_of["built_on"], "  ") if made_of["built_on"] else "built on nothing"
-    )
-    typer.echo("settings\n" + _columns(_flat(made_of["settings"]), "  "))
+    lines = [
+        f"{digest(made_of)}  {step} {name}".rstrip() + f", version {made_of['version']}",
+        "built on\n" + _columns(made_of["built_on"], "  ") if made_of["built_on"] else "built on nothing",
+        "settings\n" + _columns(_flat(made_of["settings"]), "  "),
+    ]
+    opened.say({"recipe_id": digest(made_of), "basis": made_of}, "\n".join(lines))
 
 
 @app.command()

@@ -184,6 +184,9 @@ def mix_(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Files: of sampling and shuffling. [0]")] = None,
     shards: Annotated[int | None, typer.Option(min=1, help="Files: number of output shards. [1]")] = None,
+    max_epochs: Annotated[
+        int | None, typer.Option(min=1, help="Files: how often a file may be repeated for its quota. [1]")
+    ] = None,
     text_field: files.TextFieldOption = None,
     jobs: files.JobsOption = 1,
     fanout: files.FanoutOption = None,
@@ -194,14 +197,10 @@ def mix_(
     zgcm mix MIX: writes the selections of a mix of the recipe, which `gather` or `pack` then copies.
 
     zgcm mix FILE=WEIGHT... --tokens N --tokenizer DIR --output DIR: files of yours, raw or cleaned, without
-    repeated texts, sampled by weight into DIR/SHARD_text_document.bin and .idx, with DIR/plan.json. DIR of
-    the tokenizer is one that `zgcm tokenizer` made.
+    repeated texts, sampled by weight into DIR/SHARD_text_document.bin and .idx, with DIR/plan.json.
     """
-    settings = {
-        name: value
-        for name, value in (("tokens", tokens), ("order", order), ("seed", seed), ("shards", shards))
-        if value is not None
-    }
+    given = {"tokens": tokens, "order": order, "seed": seed, "shards": shards, "max_epochs": max_epochs}
+    settings = {name: value for name, value in given.items() if value is not None}
     form = "FILE=WEIGHT... --tokens N --tokenizer DIR --output DIR"
     if output is None:
         files.refuse_file_options(

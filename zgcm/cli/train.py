@@ -1,12 +1,11 @@
-"""`zgcm train STAGE`: train one stage of the recipe with megatron-core."""
+"""`zgcm train STAGE`: train one stage of the recipe with megatron-core, or look before doing so."""
 
-import json
-import shlex
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from zgcm.cli.opened import Opened, recipe_verb
+from zgcm.errors import ZgcmError
 
 
 @recipe_verb()
@@ -15,19 +14,51 @@ def train(
     stage: Annotated[str, typer.Argument(help="A stage of kind pretrain or sft, for instance pretrain_1t.")],
     print_argv: Annotated[
         bool,
-        typer.Option("--print-argv", help="Print megatron-core's options and stop; needs no data, no GPU."),
+        typer.Option("--print-argv", help="Print megatron-core's arguments and stop; needs no data, no GPU."),
     ] = False,
+    validate_only: Annotated[
+        bool,
+        typer.Option(
+            "--validate-only",
+            help="List everything that would keep it from training, and stop. Exit code 1 if any.",
+        ),
+    ] = False,
+    smoke: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Take the stage's first N steps, print loss and speed, and leave nothing.",
+        ),
+    ] = None,
 ) -> None:
     """Train a stage, or continue it from its last whole checkpoint.
 
     The same command starts, resumes after a crash, and does nothing more once the stage is finished.
     SIGTERM or SIGUSR2 make it save and stop. Losses of every iteration: results/STAGE/runs/RUN/loss.jsonl.
+
+    Three options look before a run and change nothing. Example: zgcm train sft --validate-only
     """
+    if sum((print_argv, validate_only, smoke is not None)) > 1:
+        raise ZgcmError(
+            "--print-argv, --validate-only and --smoke exclude one another", hint="give one of them"
+        )
     if print_argv:
         show_argv(opened, stage)
-        return
+    elif validate_only:
+        show_problems(opened, stage)
+    elif smoke is not None:
+        show_smoke(opened, stage, smoke)
+    else:
+        run_to_end(opened, stage)
+
+
+def run_to_end(opened: Opened, stage: str) -> None:
+    from zgcm.preflight.report import require
     from zgcm.train.run import train as run_train
 
+    if opened.recipe.preflight:
+        require(opened.recipe, opened.layout)
     done = run_train(opened.recipe, opened.layout, stage)
     opened.say(
         done,
@@ -37,15 +68,61 @@ def train(
 
 
 def show_argv(opened: Opened, stage: str) -> None:
-    from zgcm.train.arguments import megatron_argv, plan, train_stage
+    from zgcm.train import printed
 
     recipe, layout = opened.recipe, opened.layout
-    options = megatron_argv(recipe, layout, stage, layout.runs(stage) / "RUN_ID", plan(recipe, layout, stage))
-    if opened.as_json:
-        print(json.dumps([part for option in options for part in option]))
-        return
-    for mix in train_stage(recipe, stage).mix:
-        if recipe.mixes[mix].assumed:
-            print(f"# mix {mix}: its weights were never published; these are assumed")
-    for option in options:
-        print(shlex.join(option))
+    facts = {
+        "stage": stage,
+        "argv": printed.argv(recipe, layout, stage),
+        "assumed": printed.assumed(recipe, layout, stage),
+        "beside": printed.beside(recipe, stage),
+    }
+    opened.say(facts, "\n".join(printed.text(recipe, layout, stage)))
+
+
+def show_problems(opened: Opened, stage: str) -> None:
+    from zgcm.config.load import load_with_contradictions
+    from zgcm.train.validate import validate
+
+    recipe, contradictions = load_with_contradictions(opened.paths, opened.elsewhere)
+    report = validate(recipe, contradictions, opened.layout, stage)
+    opened.say(report, problem_text(report))
+    if report["problems"]:
+        raise typer.Exit(1)
+
+
+def problem_text(report: dict[str, Any]) -> str:
+    """The problems, a paragraph each; or that there are none, and what the stage will take."""
+    from zgcm.numbers import byte_count, count
+
+    name, problems = report["stage"], report["problems"]
+    lines = [f"  {found['check']:<8} {found['problem']}" for found in problems]
+    lines += [f"  not checked: {what}" for what in report["not_checked"]]
+    if report["shards"]:
+        lines.append(f"  {report['shards']} shards, {count(report['tokens'])} tokens")
+    if report["iterations"]:
+        lines.append(
+            f"  to iteration {report['iterations']:,}, with {report['checkpoints']} checkpoints of "
+            f"{byte_count(report['checkpoint_bytes'])} at most; {byte_count(report['free_bytes'])} free"
+        )
+    found = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}" if problems else "ready to train"
+    return "\n".join([f"{name}: {found}", *lines])
+
+
+def show_smoke(opened: Opened, stage: str, steps: int) -> None:
+    from zgcm.numbers import count, duration
+    from zgcm.train.smoke import smoke
+
+    facts = smoke(opened.recipe, opened.layout, stage, steps)
+    speed = "one step says nothing of speed"
+    if facts["seconds_per_step"] is not None:
+        whole = facts["seconds_per_step"] * facts["stage_steps"]
+        speed = (
+            f"{duration(facts['seconds_per_step'])} a step, {count(facts['tokens_per_second'])} tokens/s, "
+            f"{duration(whole)} for all {facts['stage_steps']:,} steps"
+        )
+    opened.say(
+        facts,
+        f"{stage}: {steps} steps, loss {facts['losses'][0]:.3f} -> {facts['losses'][-1]:.3f}, {speed}; "
+        "nothing was saved",
+    )

@@ -164,7 +164,21 @@ class DemoSource(_Source):
         return self
 
 
-class FileSource(_Source):
+class _OthersSource(_Source):
+    cleaned: bool = False
+    """Clean already: no cleaning step runs, every record with a text is kept (docs/start-anywhere.md)."""
+
+    @model_validator(mode="after")
+    def _nothing_to_clean(self) -> "_OthersSource":
+        given = [key for key in ("profile", "cleaning", "mdp") if key in self.model_fields_set]
+        if self.cleaned and given:
+            raise ValueError(
+                f"`cleaned: true` runs no cleaning step, so `{given[0]}` has no effect; leave one out"
+            )
+        return self
+
+
+class FileSource(_OthersSource):
     """Files of yours: .jsonl, .jsonl.gz, .jsonl.zst or .parquet, read where they lie."""
 
     kind: Literal["files"]
@@ -184,7 +198,7 @@ class FileSource(_Source):
         return self
 
 
-class HubSource(_Source):
+class HubSource(_OthersSource):
     """A Hugging Face dataset at a pinned revision, fetched shard by shard."""
 
     kind: Literal["hub"]
@@ -257,8 +271,11 @@ class Mix(Section):
 
     kind: Literal["documents", "packed"] = "documents"
     """`documents`: Megatron .bin/.idx text; `packed`: conversations packed for SFT."""
-    sources: dict[str, NonNegativeFloat] = Field(min_length=1)
+    sources: dict[str, NonNegativeFloat] = {}
     """Source -> weight."""
+    prefixes: list[str] = execution([])
+    """Instead of sources: Megatron token files of yours, PREFIX.bin and PREFIX.idx (packed: PREFIX_tokens,
+    _targets and _cu_seqlens), a shard each. Content is identity, paths are not."""
     tokens: PositiveInt | None = None
     """Quota by the training tokenizer; absent: everything once."""
     shards: PositiveInt = 1
@@ -288,6 +305,29 @@ class Mix(Section):
     """The weights were never published; dry run, --print-argv and report say so."""
     threads: PositiveInt = execution(1)
     """Of deduplication and sampling."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_shard_a_prefix(cls, data: Any) -> Any:
+        prefixes = data.get("prefixes") if isinstance(data, dict) else None
+        return {"shards": len(prefixes), **data} if isinstance(prefixes, list) and prefixes else data
+
+    @model_validator(mode="after")
+    def _adopted_or_made(self) -> "Mix":
+        if bool(self.sources) == bool(self.prefixes):
+            raise ValueError("give either `sources` or `prefixes`")
+        if not self.prefixes:
+            return self
+        allowed = {"kind", "prefixes", "shards", "order", "sequence_length", "assumed"}
+        if odd := sorted(self.model_fields_set - allowed):
+            raise ValueError(
+                f"`{odd[0]}` says how a mix is made of sources; one of `prefixes` is taken as it is"
+            )
+        if self.shards != len(self.prefixes):
+            raise ValueError(
+                f"found {len(self.prefixes)} `prefixes` and `shards: {self.shards}`; leave `shards` out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _keys_fit(self) -> "Mix":

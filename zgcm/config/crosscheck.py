@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from zgcm.config.profiles import profile_problems
 from zgcm.config.rl import DemoPrompts, RLStage
-from zgcm.config.stages import TrainStage
+from zgcm.config.settings import setting_problems
+from zgcm.config.stages import AdoptedStage, TrainStage
 
 if TYPE_CHECKING:
     from zgcm.config.recipe import Recipe
@@ -18,18 +19,29 @@ if TYPE_CHECKING:
 RESERVED_STAGES = ("raw", "corpus", "tokens", "tokenizer", "mixes", "export")
 """Directories below results/ that a stage's own directory results/{stage} would collide with."""
 
+KEEP_CONTRADICTIONS = "keep_contradictions"
+"""Validation context that lets contradictions pass; see zgcm.config.load.load_with_contradictions."""
+
 
 def problems(recipe: "Recipe") -> list[str]:
     """Every contradiction; first the names, and the rest only once all names resolve."""
-    names = list(_names(recipe))
-    return names or list(_contradictions(recipe))
+    return unknown_names(recipe) or list(_contradictions(recipe))
+
+
+def unknown_names(recipe: "Recipe") -> list[str]:
+    """Uses of sources, mixes and stages that do not exist. With one of these nothing else is certain."""
+    return list(_names(recipe))
 
 
 def _contradictions(recipe: "Recipe") -> Iterator[str]:
     for name, source in recipe.sources.items():
         yield from (f"sources.{name}.profile: {problem}" for problem in profile_problems(source))
+        for key, problem in setting_problems(source):
+            yield f"sources.{name}.cleaning.settings.{key}: {problem}"
     for name, stage in recipe.stages.items():
         at = f"stages.{name}"
+        if isinstance(stage, AdoptedStage):
+            continue
         if isinstance(stage, RLStage):
             yield from _rl(recipe, at, stage)
             continue
@@ -54,17 +66,23 @@ def _names(recipe: "Recipe") -> Iterator[str]:
     for name, mix in recipe.mixes.items():
         for source in mix.sources:
             yield from check(f"mixes.{name}.sources.{source}", source, recipe.sources, "source")
-        if not any(mix.sources.values()):
+        if not any(mix.sources.values()) and not mix.prefixes:
             yield f"mixes.{name}.sources: all weights are 0"
         for other in mix.exclude:
             yield from check(f"mixes.{name}.exclude", other, earlier, "earlier mix")
+            if other in earlier and recipe.mixes[other].prefixes:
+                yield f"mixes.{name}.exclude: {other} is adopted as tokens; no text is known to leave out"
         earlier.append(name)
-    before: list[str] = []
+    for name in recipe.only:
+        yield from check("only", name, recipe.stages, "stage")
+    before = list(recipe.adopted_stages())  # they need nothing, so they may stand anywhere
     for name, stage in recipe.stages.items():
         if name in RESERVED_STAGES:
             yield f"stages.{name}: a stage cannot have this name, results/{name} holds something else"
         if stage.init is not None:
-            yield from check(f"stages.{name}.init", stage.init, before, "earlier stage")
+            left_out = " (`only` leaves out stages that it does not list)" if recipe.only else ""
+            for problem in check(f"stages.{name}.init", stage.init, before, "earlier stage"):
+                yield problem + left_out
         for mix_name in stage.mix if isinstance(stage, TrainStage) else ():
             yield from check(f"stages.{name}.mix.{mix_name}", mix_name, recipe.mixes, "mix")
         before.append(name)
@@ -153,6 +171,14 @@ def _continuation(recipe: "Recipe", at: str, stage: TrainStage) -> Iterator[str]
         yield f"{at}.init: {stage.init} is an RL stage; its policy has no Megatron checkpoint to train on"
         return
     if not stage.continues or start is None:
+        return
+    if isinstance(start, AdoptedStage):
+        if start.format == "huggingface":
+            yield (
+                f"{at}.continues: {stage.init} is adopted from Hugging Face weights, which have no optimizer "
+                "state, iteration or consumed samples to go on with; adopt a Megatron checkpoint, or leave "
+                "`continues` out"
+            )
         return
     own, before = stage.schedule, start.schedule
     for key in ("train_iters", "train_samples"):

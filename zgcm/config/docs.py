@@ -27,7 +27,7 @@ INTRODUCTION = """\
 
 A recipe is one YAML file: `config/tiny.yaml` and `config/zgcm-7b.yaml` are complete examples.
 Give overlays to change some keys: `zgcm check -r config/zgcm-7b.yaml -r my-cluster.yaml`. Mappings merge key
-by key, anything else replaces.
+by key, anything else replaces; `null` takes out a mix's source, a stage's mix, or a key of the tokenizer.
 
 - `zgcm check` validates a recipe and says what it amounts to: parameters, steps, tokens, ranks.
 - `zgcm id train midtrain_64k` prints the identity of a step and everything that it is made of.

@@ -29,7 +29,7 @@ EXPECTED = {
 KINDS = {
     "tokenizer": "train or import",
     "sources": "demo, files or hub",
-    "stages": "pretrain, sft or rl",
+    "stages": "pretrain, sft, rl or adopted",
     "prompts": "demo or files",
 }
 

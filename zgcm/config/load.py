@@ -8,21 +8,42 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from zgcm.config.crosscheck import KEEP_CONTRADICTIONS, problems
 from zgcm.config.explain import describe
+from zgcm.config.places import locate
 from zgcm.config.recipe import Recipe, deep_merge
 from zgcm.config.yamlfile import Lines, read_yaml
 from zgcm.errors import ZgcmError
 
 
-def load_recipe(paths: list[Path]) -> Recipe:
-    """Load one recipe file and its overlays, later ones winning key by key. Raises ZgcmError."""
+def load_recipe(paths: list[Path], checkout: Path | None = None) -> Recipe:
+    """Load one recipe file and its overlays, later ones winning key by key. `checkout` is where locks and
+    evaluation files lie when that is not the working directory. Raises ZgcmError."""
+    merged, lines = merge_files(paths, checkout)
+    return validate_recipe(merged, where=", ".join(map(str, paths)), lines=lines)
+
+
+def load_with_contradictions(paths: list[Path], checkout: Path | None = None) -> tuple[Recipe, list[str]]:
+    """A recipe whose keys are right, and every contradiction between them, with file and line.
+
+    For checks that list these beside problems of another kind. Raises ZgcmError where a key is wrong or a
+    name unknown: such a recipe says nothing definite.
+    """
+    merged, lines = merge_files(paths, checkout)
+    where = ", ".join(map(str, paths))
+    recipe = validate_recipe(merged, where, lines, context={KEEP_CONTRADICTIONS: True})
+    return recipe, [_with_line(_origin(line, merged), lines) for line in problems(recipe)]
+
+
+def merge_files(paths: list[Path], checkout: Path | None = None) -> tuple[dict[str, Any], Lines]:
+    """The data of recipe files, later ones winning, and where each key stands."""
     merged: dict[str, Any] = {}
     lines: Lines = {}
     for path in paths:
         data, places = read_yaml(path)
         merged = deep_merge(merged, data)
         lines |= places
-    return validate_recipe(merged, where=", ".join(map(str, paths)), lines=lines)
+    return (merged if checkout is None else locate(merged, checkout)), lines
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
@@ -30,13 +51,15 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return read_yaml(path)[0]
 
 
-def validate_recipe(data: dict[str, Any], where: str, lines: Lines | None = None) -> Recipe:
+def validate_recipe(
+    data: dict[str, Any], where: str, lines: Lines | None = None, context: dict[str, Any] | None = None
+) -> Recipe:
     """Validate plain data as a recipe. Raises ZgcmError listing every wrong key at once.
 
     `lines` says where each key stands in the files, so that messages can too.
     """
     try:
-        return Recipe.model_validate(data)
+        return Recipe.model_validate(data, context=context)
     except ValidationError as error:
         found = [_origin(line, data) for item in error.errors() for line in describe(item)]
         details = [_with_line(line, lines or {}) for line in dict.fromkeys(found)]

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from zgcm.config.base import Section
+from zgcm.config.base import Section, execution
 
 
 class Model(Section):
@@ -82,8 +82,8 @@ class ImportedTokenizer(Section):
 
     kind: Literal["import"]
     """Brought along."""
-    path: str
-    """Identity only while `sha256` is absent; with it the directory may lie anywhere."""
+    path: str = execution()
+    """The directory. Its content is identity: its digest is part of everything made with it."""
     vocab_size: PositiveInt
     """Vocabulary the model is built for (GLM-5.1: 154880), checked against the directory at run time."""
     sha256: str | None = None

@@ -2,16 +2,18 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from zgcm.config.base import Section, execution
 from zgcm.config.corpus import Mix, Source
-from zgcm.config.crosscheck import problems
+from zgcm.config.crosscheck import KEEP_CONTRADICTIONS, problems, unknown_names
 from zgcm.config.model import Model, Tokenizer
+from zgcm.config.narrow import narrow
 from zgcm.config.rl import RLStage
-from zgcm.config.stages import Resources, TrainStage
+from zgcm.config.stages import AdoptedStage, Resources, TrainStage
+from zgcm.errors import ZgcmError
 
-Stage = Annotated[TrainStage | RLStage, Field(discriminator="kind")]
+Stage = Annotated[TrainStage | RLStage | AdoptedStage, Field(discriminator="kind")]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
@@ -49,9 +51,14 @@ class Recipe(Section):
     """kind -> keys that its stages share; a stage's own keys win. Applied before
     validation, so it is no part of identity by itself."""
     stages: dict[Name, Stage]
-    """What is trained, each stage after those above it."""
+    """What is trained or adopted, each stage after those above it."""
+    only: list[Name] = execution([])
+    """Stages to keep, in this order, with the adopted ones that they start from; other stages, and mixes and
+    sources that no kept stage needs, are left out. Empty: all."""
     step_resources: StepResources = execution(StepResources())
     """What all other steps ask the scheduler for."""
+    preflight: bool = execution(False)
+    """Train only where `zgcm preflight` has passed, on the same kind of machine."""
 
     @model_validator(mode="before")
     @classmethod
@@ -59,20 +66,39 @@ class Recipe(Section):
         if not isinstance(data, dict) or not isinstance(data.get("stages"), dict):
             return data
         shared = data.get("stage_defaults")
-        if not isinstance(shared, dict):
-            return data
+        shared = shared if isinstance(shared, dict) else {}
         stages = {name: _with_defaults(stage, shared) for name, stage in data["stages"].items()}
-        return {**data, "stages": stages}
+        return narrow({**data, "stages": stages})
 
     @model_validator(mode="after")
-    def _no_contradiction(self) -> "Recipe":
-        found = problems(self)
+    def _no_contradiction(self, info: ValidationInfo) -> "Recipe":
+        keep = info.context is not None and info.context.get(KEEP_CONTRADICTIONS)
+        found = unknown_names(self) if keep else problems(self)
         if found:
             raise ValueError("\n".join(found))
         return self
 
+    def stage_of[Kind: (TrainStage, AdoptedStage, RLStage)](
+        self, kind: type[Kind], name: str, what: str
+    ) -> Kind:
+        """The stage of that name. Raises ZgcmError when it is of another kind; `what` says in words of which
+        it should be: "megatron-core trains"."""
+        stage = self.stages.get(name)
+        if isinstance(stage, kind):
+            return stage
+        fit = [other for other, found in self.stages.items() if isinstance(found, kind)]
+        raise ZgcmError(
+            f"Not a stage that {what}",
+            where=f"stages.{name}",
+            found=stage.kind if stage else "no such stage",
+            expected=f"one of {', '.join(fit)}" if fit else "this recipe has none",
+        )
+
     def train_stages(self) -> dict[str, TrainStage]:
         return {name: stage for name, stage in self.stages.items() if isinstance(stage, TrainStage)}
+
+    def adopted_stages(self) -> dict[str, AdoptedStage]:
+        return {name: stage for name, stage in self.stages.items() if isinstance(stage, AdoptedStage)}
 
     def rl_stages(self) -> dict[str, RLStage]:
         return {name: stage for name, stage in self.stages.items() if isinstance(stage, RLStage)}

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from zgcm.config.load import validate_recipe
+from zgcm.config.places import locate
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import write_bytes
@@ -22,15 +23,9 @@ SHOWN_MISSING = 5
 def resolve(config: dict[str, Any], checkout: Path, results: Path) -> tuple[Recipe, Path]:
     """Validate merged configuration and keep it as `{results}/.recipes/{digest}.yaml`.
 
-    Locks are named relative to the checkout, evaluation files too unless they lie below the directory of the
-    run; their paths become absolute, so `snakemake --directory` finds them. Returns the recipe and the file.
-    Raises ZgcmError.
+    Returns the recipe and the file. Raises ZgcmError.
     """
-    located = {
-        **config,
-        "sources": _locate_locks(config.get("sources"), checkout),
-        "mixes": _locate_evaluations(config.get("mixes"), checkout),
-    }
+    located = locate(config, checkout)
     recipe = validate_recipe(located, where="the merged configuration")
     require_files(recipe)
     plain = json.loads(json.dumps(located))  # Snakemake's configuration holds its own kinds of mappings
@@ -61,31 +56,3 @@ def require_files(recipe: Recipe) -> None:
             "Files that the recipe lists are not there", found="; ".join(missing[:SHOWN_MISSING]) + more,
             hint="`files` are looked for below --directory; correct the paths, or bring the files",
         )  # fmt: skip
-
-
-def _locate_locks(sources: Any, checkout: Path) -> Any:
-    if not isinstance(sources, dict):
-        return sources  # the validation says what is wrong with it
-    return {
-        name: {**source, "lock": str(checkout / source["lock"])}
-        if isinstance(source, dict) and isinstance(source.get("lock"), str)
-        else source
-        for name, source in sources.items()
-    }
-
-
-def _locate_evaluations(mixes: Any, checkout: Path) -> Any:
-    if not isinstance(mixes, dict):
-        return mixes
-    return {name: _locate_against(mix, checkout) for name, mix in mixes.items()}
-
-
-def _locate_against(mix: Any, checkout: Path) -> Any:
-    section = mix.get("decontaminate") if isinstance(mix, dict) else None
-    if not isinstance(section, dict) or not isinstance(section.get("against"), list):
-        return mix
-    files = [
-        str(checkout / file) if isinstance(file, str) and not Path(file).exists() else file
-        for file in section["against"]
-    ]
-    return {**mix, "decontaminate": {**section, "against": files}}

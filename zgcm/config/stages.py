@@ -32,6 +32,10 @@ class Resources(Section):
     def world_size(self) -> int:
         return self.nodes * self.processes_per_node
 
+    @property
+    def cores_per_node(self) -> int:
+        return self.processes_per_node * self.cpus_per_process
+
 
 class Optimizer(Section):
     """Muon on the matrices, Adam on embeddings, output head and norms; or Adam alone."""
@@ -184,6 +188,43 @@ class Checkpoints(Section):
     """Write in the background while training goes on."""
     fully_parallel_load: bool = execution(False)
     """Each rank reads a part of the checkpoint and exchanges it with the others."""
+    exit_after_minutes: PositiveInt | None = execution(None)
+    """Save and end the attempt after so many minutes of training, before the queue's limit
+    (`resources.runtime_minutes`) does; the next attempt resumes."""
+
+
+class Spikes(Section):
+    """What to do when the loss or the gradient norm leaps, or is not a finite number.
+
+    An iteration is abnormal when its loss or gradient norm lies more than `deviations` standard deviations
+    above the mean of the `window` iterations before it; `patience` abnormal ones in a row are a spike. Judged
+    from half a window on. With `stop` none of this is identity: a run that ends was never touched by it.
+    """
+
+    policy: Literal["stop", "skip", "rewind"] = "stop"
+    """stop: a person decides; skip: train again from before the spike, without its batches; rewind: without
+    the `rewind_iterations` batches before it either."""
+    window: PositiveInt = 128
+    """Iterations that say what is normal."""
+    deviations: PositiveFloat = 6.0
+    """Standard deviations above the mean that are abnormal."""
+    patience: PositiveInt = 3
+    """Abnormal iterations in a row that make a spike; a loss that is not finite is one at once."""
+    rewind_iterations: PositiveInt = 100
+    """rewind: batches before the spike that are left out too."""
+    limit: PositiveInt = execution(10)
+    """skip, rewind: spikes of a run after which it stops all the same."""
+
+    @model_validator(mode="after")
+    def _lasting_leap_counts(self) -> "Spikes":
+        # n equal leaps among w values: the next one lies (1 - n/w) / sqrt(n/w (1 - n/w)) deviations above.
+        most = int((self.window - 1) / (1 + self.deviations**2)) + 1
+        if self.patience > most:
+            raise ValueError(
+                f"patience {self.patience} can never be reached: abnormal iterations enter the window too, "
+                f"and after {most} equal ones the next is normal; use a longer window or fewer deviations"
+            )
+        return self
 
 
 class _Stage(Section):
@@ -241,6 +282,10 @@ class TrainStage(_Stage):
     """Absent: keep all activations."""
     checkpoints: Checkpoints = execution(Checkpoints())
     """When to save and what to keep."""
+    spikes: Spikes = Spikes()
+    """What to do when the loss leaps."""
+    trackers: list[Literal["wandb", "swanlab"]] = execution([])
+    """Experiment trackers to log to beside TensorBoard; each must be installed."""
     log_interval: PositiveInt = execution(10)
     """Iterations between lines of the engine's log; loss.jsonl has every one."""
     dataloader_workers: NonNegativeInt = execution(4)
@@ -270,3 +315,23 @@ class TrainStage(_Stage):
                 f"micro_batch_size {self.micro_batch_size}"
             )
         return self
+
+
+class AdoptedStage(Section):
+    """Weights of yours that other stages name as `init` (docs/start-anywhere.md)."""
+
+    kind: Literal["adopted"]
+    """Not trained here."""
+    format: Literal["huggingface", "megatron"]
+    """huggingface: a directory in the published layout; megatron: a torch_dist checkpoint of any ranks."""
+    path: str = execution()
+    """The directory. Megatron: one with a tracker file, or one iteration. Its content is identity."""
+    weights_digest: str | None = execution(None)
+    """Guard: the weights must have this digest, which `zgcm adopt` prints. Checked, never computed with."""
+    resources: Resources = execution(Resources(mem_mb=4000))
+    """What its job asks the scheduler for."""
+
+    @property
+    def init(self) -> None:
+        """It starts from nothing in the recipe."""
+        return None

@@ -1,10 +1,13 @@
-"""Raw records of a source become samples: ids, canonical field names, defaults."""
+"""Raw records of a source become samples: ids, canonical field names, defaults. Cleaned ones as they are."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
 
 from zgcm.config.corpus import Source
 from zgcm.corpus.sample import Sample
-from zgcm.records import Record
+from zgcm.errors import ZgcmError
+from zgcm.records import Record, record_sha256
 
 
 def adapt(records: Iterable[Record], source: Source, name: str, shard: str = "") -> Iterator[Sample]:
@@ -35,3 +38,62 @@ def adapt(records: Iterable[Record], source: Source, name: str, shard: str = "")
             data=data,
             text_fields=text_fields,
         )
+
+
+CLEANED_KEYS = frozenset(
+    {
+        "dataset", "source_id", "stage", "category", "decision", "reasons", "flags", "buckets", "metrics",
+        "data", "text_fields", "record_sha256",
+    }
+)  # fmt: skip
+"""Of a record that a cleaner wrote: ours, or the published one (which has no text_fields)."""
+
+
+def adopt(records: Iterable[Record], source: Source, name: str, shard: str) -> Iterator[Sample]:
+    """Samples of a shard that is clean already; its first record tells whether a cleaner wrote it.
+
+    A cleaner's records keep their decision and marks. Raises ZgcmError for one whose `data` changed since.
+    """
+    rest = iter(records)
+    first = next(rest, None)
+    if first is None:
+        return
+    every = chain([first], rest)
+    if not CLEANED_KEYS - {"text_fields"} <= first.keys():
+        yield from adapt(every, source, name, shard)
+        return
+    for number, record in enumerate(every, 1):
+        yield _cleaned(record, source, f"record {number} of shard {shard} of sources.{name}")
+
+
+def _cleaned(record: Record, source: Source, where: str) -> Sample:
+    missing = sorted(CLEANED_KEYS - {"text_fields"} - record.keys())
+    if missing:
+        raise ZgcmError(
+            "A cleaned shard holds a record that no cleaner wrote",
+            where=where,
+            found=f"no {', '.join(missing)}",
+            expected="records of one form in a file",
+            hint="keep cleaned and other records in files of their own",
+        )
+    digest = record_sha256(record["data"])
+    if digest != record["record_sha256"]:
+        raise ZgcmError(
+            "A cleaned record was changed after it was cleaned",
+            where=where,
+            found=f"data with sha256 {digest}",
+            expected=f"its record_sha256, {record['record_sha256']}",
+            hint="restore the file; or give its data as records of your own",
+        )
+    marks: dict[str, Any] = {
+        key: record[key] for key in ("decision", "reasons", "buckets", "metrics", "data")
+    }
+    return Sample(
+        dataset=record["dataset"],
+        source_id=record["source_id"],
+        stage=record["stage"],
+        category=record["category"],
+        text_fields=tuple(record.get("text_fields", source.text_fields)),
+        flags=set(record["flags"]),
+        **marks,
+    )

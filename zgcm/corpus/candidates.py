@@ -59,17 +59,18 @@ def concatenate(parts: list[Rows]) -> Rows:
 
 
 def load_candidates(
-    recipe: Recipe, layout: Layout, mix: str, source: str
+    recipe: Recipe, layout: Layout, mix: str, source: str, tokenizer: str
 ) -> tuple[Rows, dict[str, int], dict[str, str]]:
     """Rows of a source that the mix may use, how many were left out by reason, and each shard's bin digest.
 
-    Raises ZgcmError when an artifact is missing, or index and fingerprints have different numbers of rows.
+    Raises ZgcmError when an artifact is missing, index and fingerprints have different numbers of rows, or
+    the index is not of the tokenizer with the digest `tokenizer`.
     """
     section = recipe.mixes[mix]
     left_out, removed = _left_out(layout.duplicates(mix), source)
     parts, digests = [], {}
     for number, shard in enumerate(source_shards(recipe, source)):
-        digests[shard] = _index_digest(layout, source, shard)
+        digests[shard] = _index_digest(layout, source, shard, tokenizer)
         rows = _load_shard(layout, source, shard, section.order == "curriculum")
         rows.shard[:] = number
         rows.source[:] = list(section.sources).index(source)
@@ -105,9 +106,8 @@ def _strings(column: pa.ChunkedArray) -> np.ndarray:
     return np.array(column.to_pylist(), "U")
 
 
-def _index_digest(layout: Layout, source: str, shard: str) -> str:
+def _index_digest(layout: Layout, source: str, shard: str, tokenizer: str) -> str:
     report: dict[str, Any] = read_json(layout.index_report(source, shard))
-    tokenizer = read_json(layout.tokenizer / "manifest.json", made_by="zgcm tokenizer")["digest"]
     if report["tokenizer"] != tokenizer:
         raise ZgcmError(
             "A shard was tokenized with another tokenizer", where=str(layout.index_report(source, shard)),

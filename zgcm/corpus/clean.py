@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.config.recipe import Recipe
-from zgcm.corpus.adapters import adapt
+from zgcm.corpus.adapters import adapt, adopt
 from zgcm.corpus.decisions import split_trace
 from zgcm.corpus.order import cleaning_settings, step_order
 from zgcm.corpus.pipeline import run_steps
 from zgcm.corpus.raw import find_raw, require_shard
 from zgcm.corpus.rejects import Rejects
 from zgcm.corpus.sample import DROP, REVIEW
+from zgcm.corpus.steps import adopted
 from zgcm.corpus.steps.sensitive import count_findings
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file, write_json
@@ -40,8 +41,10 @@ def clean_shard(
     """
     section = require_shard(recipe, source, shard)
     raw, part = find_raw(recipe, layout, source, shard), raw_part(recipe, source, shard)
-    steps = step_order(section.stage, section.category, section.profile)
-    settings = cleaning_settings(section.cleaning, f"sources.{source}", steps, section.profile)
+    order = step_order(section.stage, section.category, section.profile)
+    clean_already = getattr(section, "cleaned", False)
+    steps, read = (adopted.STEPS, adopt) if clean_already else (order, adapt)
+    settings = cleaning_settings(section)
     counters: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     found: Counter[str] = Counter()
@@ -50,7 +53,7 @@ def clean_shard(
     cleaned, rejected = layout.cleaned(source, shard), layout.rejected(source, shard)
     with open_records(cleaned) as write, open_records(rejected) as reject:
         rejects = Rejects(reject)
-        samples = adapt(read_checked(raw, part, rejects), section, source, shard)
+        samples = read(read_checked(raw, part, rejects), section, source, shard)
         for sample in run_steps(samples, steps, settings, counters):
             watch(counters["input"])
             if sample.reasons:
@@ -69,16 +72,15 @@ def clean_shard(
         rejects.check(lines, section.max_bad_fraction, f"sources.{source}.max_bad_fraction")
         if not counters["input"]:
             raise ZgcmError(
-                f"Shard {shard} of source {source} holds no records", where=str(raw),
-                expected="at least one JSON object",
-                hint="leave the file out of the source" if part.of == 1 else "lower its shards_per_file",
+                "There is no record to clean", where=str(raw), expected="at least one JSON object",
+                hint="leave the file out" if part.of == 1 else f"lower sources.{source}.shards_per_file",
             )  # fmt: skip
         if not texts:  # not a matter of quality: the text lies in a field that nobody named
             raise ZgcmError(
-                f"No record of shard {shard} of source {source} has a text", where=str(raw),
+                "No record has a text", where=str(raw),
                 found=f"the fields {', '.join(map(str, fields))}; dropped: {_most_common(reasons)}",
                 expected=f"text in {', '.join(section.text_fields)}",
-                hint=f"name its field in sources.{source}.text_fields, or map it: field_map: {{FIELD: text}}",
+                hint=f"name its field in sources.{source}.text_fields",
             )  # fmt: skip
     summary = {
         "source": source,
@@ -86,6 +88,7 @@ def clean_shard(
         "dataset": section.dataset or source,
         "stage": section.stage,
         "category": section.category,
+        **({"adopted": True} if clean_already else {}),
         "pipeline": [step.__name__ for step in steps],
         "in": lines,
         "kept": counters["output.keep"],

@@ -51,13 +51,17 @@ SCHEMA = pa.schema(
 
 ROWS = 1 << 16
 """Rows of the answer held at a time."""
-MEMORY_SHARE = 0.7
-"""Of the step's memory for duckdb; the rest is Python's, and what duckdb does not count."""
+OWN_MB = 250
+"""Of the step's memory for the interpreter, mapped libraries (108 MB) and batches; they do not grow."""
+LEAST_MB = 400
+"""The process takes so much even when the step has less."""
+MEMORY_SHARE = 0.9
+"""Of the rest for duckdb; the allocator's gaps take some of what is left."""
 
 _PRIORITY = "quality DESC NULLS LAST, chars DESC, source_id"
 
 _KNOWN = """
-INSERT INTO known SELECT exact, arg_min(mix, mix_order)
+INSERT INTO known SELECT exact, min(mix_order)
 FROM read_parquet($paths, filename = 'path') JOIN earlier ON path = kept GROUP BY exact
 """
 
@@ -66,11 +70,12 @@ INSERT INTO judged
 SELECT file, places.source, source_order, f."row", exact, chars, source_id,
        CASE WHEN isnan(quality) THEN NULL ELSE quality END, simhash,
        CASE WHEN included.decision IS NULL THEN 'decision:' || f.decision
-            ELSE coalesce('contaminated:' || evaluation, 'in_mix:' || known.mix) END,
+            ELSE coalesce('contaminated:' || evaluation, 'in_mix:' || earlier.mix) END,
        CASE WHEN included.decision IS NOT NULL THEN ngram END
 FROM read_parquet($paths, filename = 'path') f JOIN places ON path = fingerprints
 LEFT JOIN included ON included.source = places.source AND included.decision = f.decision
-LEFT JOIN contaminated USING (file, "row") LEFT JOIN known USING (exact)
+LEFT JOIN contaminated USING (file, "row")
+LEFT JOIN known USING (exact) LEFT JOIN earlier ON earlier.mix_order = known.mix_order
 """
 
 _CONTAMINATED = """
@@ -160,7 +165,7 @@ CREATE TABLE included (source VARCHAR, decision VARCHAR);
 CREATE TABLE earlier (mix_order INT, mix VARCHAR, kept VARCHAR);
 CREATE TABLE selections (path VARCHAR, mix_order INT);
 CREATE TABLE contaminated (file INT, "row" INT, evaluation VARCHAR, ngram VARCHAR);
-CREATE TABLE known (exact BLOB, mix VARCHAR);
+CREATE TABLE known (exact BLOB, mix_order INT);
 CREATE TABLE judged (file INT, source VARCHAR, source_order INT, "row" INT, exact BLOB, chars INT,
                      source_id VARCHAR, quality FLOAT, simhash UBIGINT, reason VARCHAR, ngram VARCHAR);
 CREATE TABLE removed (file INT, "row" INT, reason VARCHAR, of_file INT, of_row INT, similarity DOUBLE,
@@ -279,11 +284,16 @@ def _fill(database: duckdb.DuckDBPyConnection, table: str, rows: list[tuple[Any,
 
 @contextlib.contextmanager
 def _database(spill: Path, threads: int, mem_mb: int) -> Iterator[duckdb.DuckDBPyConnection]:
-    """duckdb in memory that spills to a directory beside its output. Raises ZgcmError when both are full."""
+    """duckdb in memory that spills to a directory beside its output. Raises ZgcmError when both are full.
+
+    Columns keep their width: on one or two threads the hash table of a DISTINCT over narrow ones outgrows
+    a limit below 130 MB (duckdb 2.0.1 does not count the pointers beside its rows), and the query fails.
+    """
     settings: dict[str, Any] = {
         "threads": threads,
         "temp_directory": str(spill),
-        "memory_limit": f"{int(mem_mb * MEMORY_SHARE)}MB",
+        "memory_limit": f"{int((max(mem_mb, LEAST_MB) - OWN_MB) * MEMORY_SHARE)}MB",
+        "disabled_optimizers": "compressed_materialization",
     }
     try:
         with duckdb.connect(config=settings) as database:

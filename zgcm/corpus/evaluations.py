@@ -103,9 +103,7 @@ def read_evaluations(section: Decontamination) -> EvaluationIndex:
             passages.append(Passage(Path(name).name, item, b" ".join(found)))
             lengths.append(len(found))
         if len(passages) + skipped == before:
-            raise ZgcmError(
-                "An evaluation file holds no text", where=name, hint="remove it from decontaminate.against"
-            )
+            raise ZgcmError("An evaluation file holds no text", where=name, hint="leave it out")
     by_length: dict[int, list[int]] = {}
     for number, length in enumerate(lengths):
         by_length.setdefault(min(length, width), []).append(number)
@@ -126,9 +124,7 @@ def _runs(passages: list[Passage], chosen: list[int], length: int) -> Runs:
 def _texts_of(path: Path, fields: list[str]) -> Iterator[tuple[int, str]]:
     """(item, string) of a file."""
     if not path.exists():
-        raise ZgcmError(
-            "An evaluation file is missing", where=str(path), hint="correct decontaminate.against"
-        )
+        raise ZgcmError("An evaluation file is missing", where=str(path), hint="correct the path")
     for number, item in _items(path):
         if fields and not any(field in item for field in fields):
             raise ZgcmError(

@@ -19,12 +19,12 @@ Lock = dict[str, Any]
 """{"source", "kind", "repo", "revision", "assumed", "files": [{"path", "bytes", "sha256"}]}"""
 
 
-def lock_path(recipe: Recipe, source: str) -> Path:
-    return Path(getattr(recipe.sources[source], "lock", None) or f"config/sources/{source}.lock")
+def lock_path(recipe: Recipe, source: str, checkout: Path) -> Path:
+    return checkout / (getattr(recipe.sources[source], "lock", None) or f"config/sources/{source}.lock")
 
 
-def lock_source(recipe: Recipe, source: str, paths: list[str]) -> tuple[Path, Lock]:
-    """Look at a source's files, write its lock and return where and what.
+def lock_source(recipe: Recipe, source: str, paths: list[str], checkout: Path = Path()) -> tuple[Path, Lock]:
+    """Look at a source's files, write its lock below `checkout` and return where and what.
 
     `paths` (files, directories, patterns) is for sources of kind `files` that name none in the recipe.
     Raises ZgcmError for a demo source, a revision that moves, files that are missing or unreadable.
@@ -46,7 +46,7 @@ def lock_source(recipe: Recipe, source: str, paths: list[str]) -> tuple[Path, Lo
             "A demo source has no files to lock", where=f"sources.{source}", found="kind: demo",
             expected="kind: files or hub",
         )  # fmt: skip
-    path = lock_path(recipe, source)
+    path = lock_path(recipe, source, checkout)
     write_json(path, lock)
     return path, lock
 

@@ -21,27 +21,32 @@ from zgcm.corpus.candidates import Rows, concatenate, load_candidates
 from zgcm.corpus.placement import order_mix, outliers, ranked
 from zgcm.corpus.stable import allocate_mix_quotas
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json, sha256_file, write_json
+from zgcm.io import sha256_file, write_json
 from zgcm.layout import Layout, mix_shards, shard_name
 from zgcm.tokens.columns import fingerprints, names, numbers, write_columns
+from zgcm.tokens.tokenizer import tokenizer_facts
 
 UNORDERED_CATEGORIES = ("code", "math")
 """Spread evenly through a curriculum; their lexical complexity says nothing about difficulty."""
 
 
-def plan_mix(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
+def plan_mix(
+    recipe: Recipe, layout: Layout, mix: str, tokenizer: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Write selections, kept fingerprints and the plan; returns the plan.
 
+    `tokenizer` are the facts of the tokenizer's directory where that is not the layout's.
     Raises ZgcmError when sources lack tokens (naming each and how many), or when an output shard would be
     empty; then no plan stands, an older one neither.
     """
     section = recipe.mixes[mix]
     layout.plan(mix).unlink(missing_ok=True)
+    digest = (tokenizer or tokenizer_facts(layout.tokenizer))["digest"]
     sources = [source for source, weight in section.sources.items() if weight > 0]
     general = np.array([recipe.sources[s].category not in UNORDERED_CATEGORIES for s in section.sources])
     candidates, facts = {}, {}
     for source in sources:
-        candidates[source], removed, digests = load_candidates(recipe, layout, mix, source)
+        candidates[source], removed, digests = load_candidates(recipe, layout, mix, source, digest)
         facts[source] = {"removed": removed, "bin_sha256": digests}
     if section.order == "curriculum":
         _remove_outliers(candidates, facts, general)
@@ -85,7 +90,7 @@ def plan_mix(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
         "shards": written,
         "kept_sha256": _write_kept(layout.kept(mix), rows),
         "duplicates_sha256": sha256_file(layout.duplicates(mix)),
-        "tokenizer": read_json(layout.tokenizer / "manifest.json", made_by="zgcm tokenizer")["digest"],
+        "tokenizer": digest,
     }
     write_json(layout.plan(mix), plan)
     return plan
@@ -152,9 +157,10 @@ def _lacking(mix: str, lacking: list[str], available: dict[str, dict[str, int]],
         for pool, tokens in of_source.items()
     )
     return ZgcmError(
-        f"The sources of mix {mix} are too small", where=f"mixes.{mix}", found="; ".join(lacking),
+        "There are too few tokens for this mix", where=f"mixes.{mix}", found="; ".join(lacking),
         expected=f"enough tokens within {section.max_epochs} epoch(s); available are {have}",
-        hint=f"add data, lower mixes.{mix}.tokens or a weight, raise max_epochs, or exclude fewer mixes",
+        hint=f"add data, lower mixes.{mix}.tokens or a weight, or raise mixes.{mix}.max_epochs"
+        + (", or exclude fewer mixes" if section.exclude else ""),
     )  # fmt: skip
 
 

@@ -6,14 +6,14 @@
     3. Clusters: connected components of the verified pairs. The survivor is the first by priority.
 
 Everything lies in duckdb tables, which spill, and in one flat file of shingle sets. Python holds a batch of
-pairs and two sets; duckdb holds more than its limit as documents grow (docs/mixes.md has figures). The result
-depends on the documents and their priority, not on files, threads or the order in which anything ends.
+pairs and two sets, whatever the number of documents. The result depends on the documents and their priority,
+not on files, threads or the order in which anything ends.
 """
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import batched, groupby
 from operator import itemgetter
 from pathlib import Path
 
@@ -144,33 +144,43 @@ def _store_sets(database: duckdb.DuckDBPyConnection, cleaned: list[Path], width:
     """Append the shingle sets of all candidates to a file; table sets(doc, start, length) says where."""
     database.execute("CREATE OR REPLACE TABLE sets (doc BIGINT, start BIGINT, length BIGINT)")
     start = 0
-    for batch in database.cursor().sql(_WANTED).to_arrow_reader(ROWS):
-        documents, files, rows = (integers(batch[name]).tolist() for name in ("doc", "file", "row"))
-        starts, lengths = [], []
-        for file, group in groupby(zip(files, rows, strict=True), itemgetter(0)):
-            for record in _records_at(cleaned[file], [row for _, row in group]):
-                found = shingles(training_text(record["data"], record["text_fields"]), width)
-                starts.append(start)
-                lengths.append(len(found))
-                start += len(found)
-                _write_all(output, found.tobytes())
-        if len(lengths) != len(rows):
-            raise ZgcmError(
-                "A cleaned shard has fewer rows than its fingerprints", hint="make both again",
-                where=", ".join(map(str, dict.fromkeys(cleaned[file] for file in files))),
-            )  # fmt: skip
-        insert(database, "sets", doc=np.array(documents), start=np.array(starts), length=np.array(lengths))
+    for batch in batched(_write_sets(_wanted(database.cursor()), cleaned, width, output), ROWS):
+        documents, lengths = np.array(batch, np.int64).T
+        ends = start + np.cumsum(lengths)
+        insert(database, "sets", doc=documents, start=ends - lengths, length=lengths)
+        start = int(ends[-1])
 
 
-def _records_at(path: Path, rows: list[int]) -> Iterator[Record]:
-    """Records of a cleaned shard at ascending positions; the lines between them are not parsed."""
-    wanted = iter(rows)
-    row = next(wanted)
+def _wanted(database: duckdb.DuckDBPyConnection) -> Iterator[tuple[int, int, int]]:
+    """File, row and number of every candidate, shard by shard."""
+    for batch in database.sql(_WANTED).to_arrow_reader(ROWS):
+        columns = (integers(batch[name]).tolist() for name in ("file", "row", "doc"))
+        yield from zip(*columns, strict=True)
+
+
+def _write_sets(
+    wanted: Iterator[tuple[int, int, int]], cleaned: list[Path], width: int, output: int
+) -> Iterator[tuple[int, int]]:
+    """Number and size of each set, once it is written. Every shard is read once."""
+    for file, group in groupby(wanted, itemgetter(0)):
+        for document, record in _records_at(cleaned[file], group):
+            found = shingles(training_text(record["data"], record["text_fields"]), width)
+            _write_all(output, found.tobytes())
+            yield document, len(found)
+
+
+def _records_at(path: Path, wanted: Iterator[tuple[int, int, int]]) -> Iterator[tuple[int, Record]]:
+    """Documents and their records at ascending rows of a cleaned shard; other lines are not parsed."""
+    _, row, document = next(wanted)
     for line in read_lines(path):
         if line.number == row + 1:
-            yield parse_object(line.data)
-            if (row := next(wanted, -1)) < 0:
+            yield document, parse_object(line.data)
+            _, row, document = next(wanted, (-1, -1, -1))
+            if row < 0:
                 return
+    raise ZgcmError(
+        "A cleaned shard has fewer rows than its fingerprints", where=str(path), hint="make both again"
+    )
 
 
 def _write_all(output: int, data: bytes) -> None:

@@ -48,9 +48,7 @@ def find_raw(recipe: Recipe, layout: Layout, source: str, shard: str) -> Path:
         )
         raise ZgcmError(f"Source {source} has no raw shard {shard}", where=str(path.absolute()), hint=hint)
     if path.stat().st_size == 0:
-        raise ZgcmError(
-            f"Shard {shard} of source {source} is an empty file", where=str(path), hint="leave it out"
-        )
+        raise ZgcmError("The file is empty", where=str(path), hint="leave it out")
     return path
 
 

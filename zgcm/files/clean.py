@@ -11,16 +11,33 @@ from pydantic import ValidationError
 from zgcm.config.corpus import FileSource
 from zgcm.config.explain import describe
 from zgcm.config.profiles import profile_identity, profile_problems
+from zgcm.config.settings import setting_problems
 from zgcm.corpus.clean import clean_shard
 from zgcm.errors import ZgcmError
 from zgcm.files.fanout import Fanout, run_all
-from zgcm.files.plain import Summary, expand, finished, output_names, small_recipe, stamp, watch
+from zgcm.files.plain import (
+    Summary,
+    expand,
+    finished,
+    in_own_words,
+    output_names,
+    refuse_overwriting,
+    small_recipe,
+    stamp,
+    watch,
+)
 from zgcm.io import write_json
 from zgcm.layout import Layout
 from zgcm.versions import VERSIONS
 
 SHARD = "00000"
-COUNTS = ("in", "kept", "review", "dropped", "rejected", "characters")
+WHICH_FILES = {"kind", "files", "lock", "shards_per_file"}
+SHOWN = ("in", "kept", "review", "dropped", "rejected")
+COUNTS = (*SHOWN, "written", "characters")
+REASONS = ("reasons", "rejected_reasons", "found")
+OPTIONS = {"stage": "--stage", "category": "--category", "text_fields": "--text-field",
+           "max_bad_fraction": "--max-bad-fraction"}  # fmt: skip
+"""Keys of a source that are options of the verb; the others stand in the file that --settings names."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +74,15 @@ def clean_files(
     """
     paths = expand(inputs)
     file_source(paths[0], keys)  # a wrong key is one error, not one a file
-    jobs = [CleanJob(path, name, output, keys) for path, name in zip(paths, output_names(paths), strict=True)]
+    names, layout = output_names(paths), CleanedLayout(output)
+    refuse_overwriting(paths, [layout.cleaned(name, SHARD) for name in names])
+    jobs = [CleanJob(path, name, output, keys) for path, name in zip(paths, names, strict=True)]
     summaries = run_all(clean_file, jobs, fanout, lambda job, summary: say(clean_line(job, summary)))
-    total = {name: sum(summary[name] for summary in summaries) for name in COUNTS}
-    reasons = sum((Counter(summary["reasons"]) for summary in summaries), Counter[str]())
-    whole = {**total, "reasons": dict(reasons.most_common()), "files": summaries}
-    return whole
+    total: Summary = {name: sum(summary[name] for summary in summaries) for name in COUNTS}
+    for name in REASONS:
+        counts = sum((Counter(summary[name]) for summary in summaries), Counter[str]())
+        total[name] = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    return {**total, "files": summaries}
 
 
 def clean_file(job: CleanJob) -> Summary:
@@ -78,32 +98,60 @@ def clean_file(job: CleanJob) -> Summary:
         return {**known, "skipped": True}
     summary_path.unlink(missing_ok=True)
     recipe = small_recipe({job.name: file_source(job.path, job.keys)})
-    summary = {**clean_shard(recipe, layout, job.name, SHARD, watch(job.path)), **stamped}
+    with in_own_words(f"sources.{job.name}", str(job.path), option):
+        summary = {**clean_shard(recipe, layout, job.name, SHARD, watch(job.path)), **stamped}
     write_json(summary_path, summary)
     return summary
 
 
 def file_source(path: Path, keys: dict[str, Any]) -> FileSource:
-    """The source block of a file. Raises ZgcmError for keys that no source has."""
+    """The source block of a file. Raises ZgcmError for keys that no source has, and those that say which
+    files it reads, or which part of one."""
+    if told := sorted(WHICH_FILES & keys.keys()):
+        raise _wrong_settings([f"{key}: the command line says which files are read" for key in told])
     try:
         source = FileSource.model_validate({"kind": "files", "files": [str(path)], **keys})
     except ValidationError as error:
         items = [{**item, "loc": ("sources", "keys", "files", *item["loc"])} for item in error.errors()]
-        found = [line.removeprefix("sources.keys.") for item in items for line in describe(item)]
-        raise ZgcmError(
-            "The settings are not those of a source", found="; ".join(found),
-            hint="docs/recipe.md explains every key of a source",
-        ) from error  # fmt: skip
-    if problems := list(profile_problems(source)):
-        raise ZgcmError("The profile does not fit", where="profile", found="; ".join(problems))
+        lines = [line.removeprefix("sources.keys.") for item in items for line in describe(item)]
+        raise _wrong_settings(lines) from error
+    problems = [f"profile: {problem}" for problem in profile_problems(source)]
+    problems += [f"cleaning.settings.{key}: {problem}" for key, problem in setting_problems(source)]
+    if problems:
+        raise _wrong_settings(problems)
     return source
 
 
+def option(key: str) -> str:
+    """How the verb's user names a key of a source."""
+    return OPTIONS.get(key, f"{key} in the file of --settings")
+
+
+def _wrong_settings(lines: list[str]) -> ZgcmError:
+    """`lines` are `key: what is wrong with it`."""
+    parts = [line.removeprefix("sources.keys: ").partition(": ") for line in lines]
+    return ZgcmError(
+        "The settings are wrong",
+        found="; ".join(f"{OPTIONS.get(key, key)}{colon}{problem}" for key, colon, problem in parts),
+        hint="docs/recipe.md explains every key of a source",
+    )
+
+
 def clean_line(job: CleanJob, summary: Summary) -> str:
-    counts = ", ".join(f"{summary[name]:,} {name}" for name in COUNTS[:-1])
-    return f"{job.path}: {'done before; ' if summary.get('skipped') else ''}{counts}"
+    return f"{job.path}: {'done before; ' if summary.get('skipped') else ''}{_counts(summary)}"
 
 
 def total_line(total: Summary, output: Path) -> str:
-    counts = ", ".join(f"{total[name]:,} {name}" for name in COUNTS[:-1])
-    return f"{output}: {len(total['files']):,} files, {counts}"
+    return f"{output}: {len(total['files']):,} files, {_counts(total)}"
+
+
+def _counts(summary: Summary) -> str:
+    """Every record that came in; then what was written where traces were split, why records were marked or
+    refused, and what the scan found."""
+    counts = ", ".join(f"{summary[name]:,} {name}" for name in SHOWN)
+    if summary["written"] != summary["kept"] + summary["review"]:
+        counts += f", {summary['written']:,} samples written"
+    reasons: Counter[str] = Counter(summary["reasons"]) + Counter(summary["rejected_reasons"])
+    why = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common(3))
+    found = ", ".join(f"{kind} {count:,}" for kind, count in summary["found"].items())
+    return counts + (f" ({why})" if why else "") + (f"; found: {found}" if found else "")

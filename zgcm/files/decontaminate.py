@@ -11,7 +11,7 @@ from zgcm.corpus.evaluations import read_evaluations
 from zgcm.files.dedup import text_of
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
-from zgcm.files.plain import Summary, expand, finished, output_names, stamp
+from zgcm.files.plain import Summary, expand, finished, output_names, refuse_overwriting, stamp
 from zgcm.identity import evaluation_set
 from zgcm.io import write_json
 from zgcm.records import open_records, read_records
@@ -40,9 +40,11 @@ def decontaminate_files(
     """Write each file's other records to DIR/NAME.jsonl.zst and those that were removed, each with the run of
     words and where it comes from, to DIR/NAME.removed.jsonl; returns the counts."""
     paths = expand(inputs)
+    names = output_names(paths)
+    refuse_overwriting(paths, [output / f"{name}.jsonl.zst" for name in names])
     jobs = [
         DecontaminateJob(path, name, output, tuple(text_fields), section)
-        for path, name in zip(paths, output_names(paths), strict=True)
+        for path, name in zip(paths, names, strict=True)
     ]
     files = run_all(decontaminate_file, jobs, fanout, lambda job, summary: say(_line(str(job.path), summary)))
     evaluations = sum((Counter(summary["evaluations"]) for summary in files), Counter[str]())

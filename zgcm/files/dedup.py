@@ -8,6 +8,8 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,21 @@ from zgcm.corpus.dedup import deduplicate
 from zgcm.corpus.fingerprint import write_fingerprints
 from zgcm.corpus.messages import messages_of, messages_text
 from zgcm.corpus.minhash import write_minhash
+from zgcm.errors import ZgcmError
 from zgcm.files.clean import file_source
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
-from zgcm.files.plain import Summary, expand, finished, output_names, small_recipe, stamp
-from zgcm.io import write_json
+from zgcm.files.plain import (
+    Summary,
+    expand,
+    finished,
+    in_own_words,
+    output_names,
+    refuse_overwriting,
+    small_recipe,
+    stamp,
+)
+from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
 from zgcm.records import Record, read_records, training_text, write_records
 from zgcm.versions import VERSIONS
@@ -33,16 +45,20 @@ KEYS = {"stage": "pretrain", "category": "general_text", "include": ["keep", "re
 
 @dataclass(frozen=True)
 class ComparedLayout(Layout):
-    """DIR/duplicates.parquet; what is compared lies in DIR/compared until all is done."""
+    """DIR/duplicates.parquet; what is compared lies in DIR/.compared until all is done."""
+
+    @property
+    def compared(self) -> Path:
+        return self.root / ".compared"
 
     def cleaned(self, source: str, shard: str) -> Path:
-        return self.root / "compared" / f"{source}.jsonl.zst"
+        return self.compared / f"{source}.jsonl.zst"
 
     def fingerprints(self, source: str, shard: str) -> Path:
-        return self.root / "compared" / f"{source}.fingerprints"
+        return self.compared / f"{source}.fingerprints"
 
     def minhash(self, source: str, shard: str, scheme: str) -> Path:
-        return self.root / "compared" / f"{source}.{scheme}.minhash"
+        return self.compared / f"{source}.{scheme}.minhash"
 
     def mix(self, mix: str) -> Path:
         return self.root
@@ -71,6 +87,10 @@ def dedup_files(
     DIR/duplicates.parquet, and DIR/dedup.json, which is returned. Raises ZgcmError when a file fails."""
     paths = expand(inputs)
     names = output_names(paths)
+    outputs = {name: output / f"{name}.jsonl.zst" for name in names}
+    refuse_overwriting(paths, outputs.values())
+    whole = output / "dedup.json"
+    _refuse_other_files(whole, names)
     jobs = [
         CompareJob(path, name, output, tuple(text_fields), near)
         for path, name in zip(paths, names, strict=True)
@@ -79,24 +99,39 @@ def dedup_files(
     sources = {name: file_source(path, KEYS) for path, name in zip(paths, names, strict=True)}
     mix = Mix(sources=dict.fromkeys(names, 1.0), near_duplicates=near, threads=fanout.jobs)
     layout = ComparedLayout(output)
-    reasons = deduplicate(small_recipe(sources, {MIX: mix}), layout, MIX)
-    removed: dict[str, set[int]] = {name: set() for name in names}
-    for batch in pq.ParquetFile(layout.duplicates(MIX)).iter_batches(columns=["source", "row"]):
-        for source, row in zip(batch["source"].to_pylist(), batch["row"].to_pylist(), strict=True):
-            removed[source].add(row)
-    left = {
-        name: write_records(output / f"{name}.jsonl.zst", _without(path, removed[name]))
-        for path, name in zip(paths, names, strict=True)
+    whole.unlink(missing_ok=True)  # it describes all files: none must be replaced beneath it
+    with in_own_words(f"mixes.{MIX}", str(output), str):
+        reasons = deduplicate(small_recipe(sources, {MIX: mix}), layout, MIX)
+    removed = Counter(source for source, _ in _removed(layout.duplicates(MIX)))
+    groups = groupby(_removed(layout.duplicates(MIX)), itemgetter(0))
+    files: list[Summary] = []
+    for path, name in zip(paths, names, strict=True):
+        # The groups come in the order of the files; a file without duplicates has none.
+        rows = (row for _, row in next(groups)[1]) if removed[name] else iter(())
+        left = write_records(outputs[name], _without(path, rows))
+        files.append({"file": str(path), "in": left + removed[name], "removed": removed[name]})
+    total = sum(file["in"] for file in files)
+    summary = {
+        "in": total,
+        "removed": removed.total(),
+        "left": total - removed.total(),
+        "reasons": reasons,
+        "files": files,
     }
-    files = [
-        {"file": str(path), "in": left[name] + len(removed[name]), "removed": len(removed[name])}
-        for path, name in zip(paths, names, strict=True)
-    ]
-    totals = Counter({key: sum(file[key] for file in files) for key in ("in", "removed")})  # type: ignore[misc]
-    summary = {**totals, "left": sum(left.values()), "reasons": reasons, "files": files}
-    write_json(output / "dedup.json", summary)
-    shutil.rmtree(output / "compared")
+    write_json(whole, summary)
+    shutil.rmtree(layout.compared)
     return summary
+
+
+def _refuse_other_files(whole: Path, names: list[str]) -> None:
+    """What an earlier run left of files that take no part would look as if it had been compared."""
+    known = read_json(whole)["files"] if whole.is_file() else []
+    others = sorted(set(output_names([Path(file["file"]) for file in known])) - set(names))
+    if others:
+        raise ZgcmError(
+            "The output holds records of other files", where=str(whole), found=", ".join(others[:5]),
+            expected=", ".join(names[:5]), hint="remove that directory, or choose another --output",
+        )  # fmt: skip
 
 
 def compare_file(job: CompareJob) -> Summary:
@@ -129,7 +164,7 @@ def _compared(job: CompareJob) -> Iterator[Record]:
             "text_fields": ["text"],
             "source_id": str(record.get("source_id") or record["data"].get("id") or f"{job.name}:{row}"),
             "decision": record.get("decision", "keep"),
-            "metrics": record.get("metrics") or {},
+            "metrics": record.get("metrics", {}),
         }
 
 
@@ -139,8 +174,20 @@ def text_of(record: dict[str, Any]) -> str:
     return text or messages_text(messages_of(record["data"]))
 
 
-def _without(path: Path, rows: set[int]) -> Iterator[Record]:
-    return (record for row, record in enumerate(read_records(path)) if row not in rows)
+def _removed(path: Path) -> Iterator[tuple[str, int]]:
+    """Source and row, in the order of the files and of their rows."""
+    for batch in pq.ParquetFile(path).iter_batches(columns=["source", "row"]):
+        yield from zip(batch["source"].to_pylist(), batch["row"].to_pylist(), strict=True)
+
+
+def _without(path: Path, rows: Iterator[int]) -> Iterator[Record]:
+    """Records but those at `rows`, which ascend."""
+    skipped = next(rows, None)
+    for row, record in enumerate(read_records(path)):
+        if row != skipped:
+            yield record
+        else:
+            skipped = next(rows, None)
 
 
 def dedup_line(summary: Summary, output: Path) -> str:

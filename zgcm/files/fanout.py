@@ -6,16 +6,18 @@ An item that fails stops no other; the error at the end names the first and says
 command again then does the rest, since each item's function skips what is done.
 """
 
-import contextlib
-import shutil
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import batched
 from pathlib import Path
 from typing import Any, Literal
 
 from zgcm.errors import ZgcmError
+from zgcm.files import submitted
 from zgcm.io import refused
 
 Cluster = Literal["local", "slurm"]
@@ -83,74 +85,69 @@ def _run[T, R](
 def _in_processes[T, R](
     function: Callable[[T], Outcome[R]], items: Sequence[T], jobs: int
 ) -> Iterator[tuple[int, Outcome[R]]]:
-    import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
 
     # Spawned, not forked: tokenizers have threads, and a fork would copy their locks.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(function, item): number for number, item in enumerate(items)}
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_be_a_worker) as pool:
+        waiting = {pool.submit(_work, function, item): number for number, item in enumerate(items)}
         try:
             for future in as_completed(waiting):
                 yield waiting[future], future.result()
+        except BrokenProcessPool as error:
+            raise ZgcmError(
+                "A worker process was killed", found="no result from it",
+                expected="enough memory for all workers",
+                hint="use fewer --jobs; the same command again does what is left",
+            ) from error  # fmt: skip
         except BaseException:
+            for worker in multiprocessing.active_children():
+                worker.terminate()
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _work[T, R](function: Callable[[T], R], item: T) -> R:
+    """One item, in a worker. Told to stop, the worker removes its temporary files and ends."""
+    try:
+        return function(item)
+    except SystemExit as stop:
+        os._exit(int(stop.code or 0))
+
+
+def _stop(number: int, frame: Any) -> None:
+    raise SystemExit(128 + number)
+
+
+def _be_a_worker() -> None:
+    """Stop quietly: Ctrl-C goes to workers too, and the parent tells of it. End with the parent: a worker
+    whose parent was killed would wait for work for ever."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _submitted[T, R](
     function: Callable[[T], Outcome[R]], items: Sequence[T], fanout: Fanout
 ) -> Iterator[tuple[int, Outcome[R]]]:
-    """A job array, `jobs` of it at a time. Interrupted, it cancels what it submitted."""
-    import submitit
-
-    if fanout.cluster == "slurm" and shutil.which("srun") is None:
-        raise ZgcmError(
-            "There is no Slurm here", found="no srun on the PATH", expected="a login node of a Slurm cluster",
-            hint="--fanout local runs the same jobs on this machine; --jobs N needs no submitit at all",
-        )  # fmt: skip
-    executor = submitit.AutoExecutor(folder=fanout.folder, cluster=fanout.cluster)
     if fanout.cluster == "slurm":
-        parameters: dict[str, Any] = {f"slurm_{key}": value for key, value in fanout.options.items()}
-        executor.update_parameters(slurm_array_parallelism=fanout.jobs, name="zgcm", **parameters)
-        waves = [tuple(range(len(items)))]
-    else:  # the local executor starts all jobs of an array at once
-        waves = list(batched(range(len(items)), fanout.jobs))
-    for wave in waves:
-        jobs = executor.map_array(function, [items[number] for number in wave])
-        with _cancelled_on_failure(jobs):
-            for number, job in zip(wave, jobs, strict=True):
-                yield number, _job_outcome(job)
-
-
-def _job_outcome(job: Any) -> Outcome[Any]:
-    import submitit
-
-    try:
-        return job.result()
-    except submitit.core.utils.UncompletedJobError as error:
-        return Outcome(
-            error={
-                "what": "A job ended without a result", "where": str(job.paths.stderr),
-                "found": str(error).strip().splitlines()[0],
-                "hint": "read that log; the same command again does what is left",
-            }
-        )  # fmt: skip
-
-
-@contextlib.contextmanager
-def _cancelled_on_failure(jobs: list[Any]) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        for job in jobs:
-            job.cancel(check=False)
-        raise
+        ended = submitted.send(function, items, fanout.jobs, fanout.folder, fanout.options)
+    else:
+        ended = submitted.try_here(function, items, fanout.jobs, fanout.folder)
+    return ((number, item if isinstance(item, Outcome) else Outcome(error=item)) for number, item in ended)
 
 
 def _failure(failed: list[dict[str, str]], total: int) -> ZgcmError:
     first = dict(failed[0])
     if total > 1:
-        first["hint"] = (
-            f"{first.get('hint', 'see above')}; {len(failed):,} of {total:,} files failed, others are done"
-        )
+        others = ", others are done" if len(failed) < total else ""
+        first["hint"] = f"{first.get('hint', 'see above')}; {len(failed):,} of {total:,} files failed{others}"
     return ZgcmError(first.pop("what"), **first)

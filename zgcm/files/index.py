@@ -8,10 +8,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import orjson
 
+from zgcm.config.corpus import Decision
 from zgcm.errors import ZgcmError
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.plain import Summary, expand, finished, output_names, stamp, watch
@@ -20,12 +22,14 @@ from zgcm.records import Record, parse_lines, read_numbered, record_format
 from zgcm.records.lines import read_line_blocks
 from zgcm.tokens.encode import load_encoder
 from zgcm.tokens.index import IndexFiles, write_index
-from zgcm.tokens.indexed import data_path, index_path, open_indexed, write_indexed
+from zgcm.tokens.indexed import data_path, index_path, open_indexed, without_ending, write_indexed
 from zgcm.tokens.tokenizer import any_facts
 from zgcm.versions import VERSIONS
 
 BLOCK_TOKENS = 1 << 22
 """Copied at a time when indexes are joined."""
+_NOT_PLAIN = {"messages", "data"}
+"""Fields of conversations and of cleaned records."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,10 @@ def index_files(
     Raises ZgcmError when a file fails; those that are done stay in `prefix`.parts until all are.
     """
     paths = expand(inputs)
+    if prefix.is_dir():
+        raise ZgcmError("An index has a name, this is a directory", where=str(prefix),
+                        hint=f"name the index: {prefix / 'NAME'}")  # fmt: skip
+    prefix = without_ending(prefix)
     whole = IndexFiles(prefix, None, beside(prefix, ".index.json"))
     if len(paths) == 1:
         return run_all(index_file, [IndexJob(paths[0], tokenizer, tuple(text_fields), whole)], fanout,
@@ -107,13 +115,12 @@ def texts_or_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Rec
 
 def _plain_texts(lines: list[bytes], name: str) -> list[str] | None:
     try:
-        records = [orjson.loads(line) for line in lines]
+        records = list(map(orjson.loads, lines))
         texts = [record[name] for record in records]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return None
-    if any("messages" in record or "data" in record for record in records):
-        return None
-    return texts if all(isinstance(text, str) for text in texts) else None
+    is_plain = all(map(_NOT_PLAIN.isdisjoint, records)) and set(map(type, texts)) <= {str}
+    return texts if is_plain else None
 
 
 def as_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record]:
@@ -126,7 +133,7 @@ def as_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record]:
 
 
 def _as_document(path: Path, number: int, record: Record, text_fields: tuple[str, ...]) -> Record:
-    if isinstance(record.get("data"), dict) and isinstance(record.get("text_fields"), list):
+    if _is_cleaned(record):
         return record
     if "messages" in record or any(isinstance(record.get(name), str) for name in text_fields):
         return {"data": record, "text_fields": text_fields}
@@ -135,6 +142,19 @@ def _as_document(path: Path, number: int, record: Record, text_fields: tuple[str
         expected=f"a string in {', '.join(text_fields)}, or messages",
         hint="name its field: --text-field FIELD",
     )  # fmt: skip
+
+
+def _is_cleaned(record: Record) -> bool:
+    """Whether a record has the form that cleaning writes."""
+    fields, metrics = record.get("text_fields"), record.get("metrics", {})
+    return (
+        isinstance(record.get("data"), dict)
+        and isinstance(fields, list)
+        and all(isinstance(name, str) for name in fields)
+        and record.get("decision", "keep") in get_args(Decision)
+        and isinstance(metrics, dict)
+        and all(isinstance(value, int | float) for value in metrics.values())
+    )
 
 
 def join(prefixes: list[Path], output: Path) -> Summary:

@@ -17,31 +17,41 @@ from zgcm.files.clean import file_source
 from zgcm.files.dedup import KEYS, ComparedLayout, CompareJob, compare_file
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import IndexJob, index_file, index_in
-from zgcm.files.plain import Summary, expand, output_names, small_recipe
+from zgcm.files.plain import Summary, expand, in_own_words, output_names, small_recipe
+from zgcm.io import read_json, write_json
 from zgcm.layout import mix_shards
 from zgcm.tokens.gather import gather_shard
+from zgcm.tokens.tokenizer import any_facts
 
 MIX, SHARD = "files", "00000"
 
 
 @dataclass(frozen=True)
 class MixedLayout(ComparedLayout):
-    """DIR/{shard}_text_document.bin/.idx, plan.json and duplicates.parquet; indexes of the inputs lie in
-    DIR/compared until all is done."""
-
-    directory: Path = Path("tokenizer")
-
-    @property
-    def tokenizer(self) -> Path:
-        return self.directory
+    """DIR/{shard}_text_document.bin/.idx, {shard}.json and duplicates.parquet; indexes of the inputs, the
+    selections and the plan lie in DIR/.compared until all is done."""
 
     def index_prefix(self, source: str, shard: str) -> Path:
-        return self.root / "compared" / source
+        return self.compared / source
+
+    def plan(self, mix: str) -> Path:
+        return self.compared / "plan.json"
+
+    def kept(self, mix: str) -> Path:
+        return self.compared / "kept.fingerprints"
+
+    def selection(self, mix: str, shard: str) -> Path:
+        return self.compared / "selection" / f"{shard}.parquet"
 
     def index_facts(self, source: str, shard: str) -> Path:
         facts = index_in(self.index_prefix(source, shard)).facts
         assert facts is not None
         return facts
+
+    @property
+    def finished(self) -> Path:
+        """The plan, once every shard that it describes is there."""
+        return self.root / "plan.json"
 
     def index_report(self, source: str, shard: str) -> Path:
         return index_in(self.index_prefix(source, shard)).report
@@ -69,15 +79,16 @@ def mix_files(
     `settings` are keys of a recipe's mix: tokens, order, seed, shards. Raises ZgcmError for a wrong one, and
     when a file lacks tokens for its quota.
     """
-    weights = dict(map(_weighted, inputs))
-    paths = [path for item in weights for path in expand([item])]
-    if len(paths) != len(weights):
+    weighted = list(map(_weighted, inputs))
+    paths = [path for item, _ in weighted for path in expand([item])]
+    if len(paths) != len(weighted):
         raise ZgcmError(
-            "A mix takes files one by one", found=f"{len(paths)} files for {len(weights)} arguments",
+            "A mix takes files one by one", found=f"{len(paths)} files for {len(weighted)} arguments",
             hint="name each file with its weight: a.jsonl=0.7 b.jsonl=0.3",
         )  # fmt: skip
-    names, layout = output_names(paths), MixedLayout(output, tokenizer)
-    mix = _section(dict(zip(names, weights.values(), strict=True)), settings)
+    names, layout, facts = output_names(paths), MixedLayout(output), any_facts(tokenizer)
+    mix = _section({name: weight for name, (_, weight) in zip(names, weighted, strict=True)}, settings)
+    _refuse_other_shards(layout.finished, mix_shards(small_recipe({}, {MIX: mix}), MIX))
     jobs = [
         PrepareJob(
             CompareJob(path, name, output, tuple(text_fields), None),
@@ -88,24 +99,50 @@ def mix_files(
     run_all(prepare, jobs, fanout, lambda job, report: say(f"{job.index.path}: {report['tokens']:,} tokens"))
     sources = {name: file_source(path, KEYS) for path, name in zip(paths, names, strict=True)}
     recipe = small_recipe(sources, {MIX: mix})
-    deduplicate(recipe, layout, MIX)
-    plan = plan_mix(recipe, layout, MIX)
+    with in_own_words(f"mixes.{MIX}", str(output), option):
+        deduplicate(recipe, layout, MIX)
+        plan = plan_mix(recipe, layout, MIX, facts)
+    layout.finished.unlink(missing_ok=True)  # it describes all shards: none must be replaced beneath it
     for shard in mix_shards(recipe, MIX):
-        gather_shard(layout, MIX, shard)
-    shutil.rmtree(output / "compared")
+        gather_shard(layout, MIX, shard, facts)
+    write_json(layout.finished, plan)
+    shutil.rmtree(layout.compared)
     return plan
 
 
+def option(key: str) -> str:
+    """How the verb's user names a key of a mix."""
+    return f"--{key.replace('_', '-')}"
+
+
+def _refuse_other_shards(finished: Path, shards: list[str]) -> None:
+    """An earlier mix of more shards would leave some that nobody can tell from the new ones."""
+    known = read_json(finished)["shards"] if finished.is_file() else {}
+    if others := sorted(set(known) - set(shards)):
+        raise ZgcmError(
+            "The output holds shards of another mix", where=str(finished), found=", ".join(others[:5]),
+            expected=f"at most {len(shards)} shards", hint="remove the directory, or choose another",
+        )  # fmt: skip
+
+
 def _section(sources: dict[str, float], settings: dict[str, Any]) -> Mix:
+    if not any(sources.values()):
+        raise ZgcmError("All weights are 0", found=", ".join(f"{name}=0" for name in sources),
+                        hint="name each file with its weight: a.jsonl=0.7 b.jsonl=0.3")  # fmt: skip
     try:
         return Mix(sources=sources, **settings)
     except ValidationError as error:
         items = [{**item, "loc": ("mixes", "keys", *item["loc"])} for item in error.errors()]
-        found = [line.removeprefix("mixes.keys.") for item in items for line in describe(item)]
-        raise ZgcmError(
-            "The settings are not those of a mix", found="; ".join(found),
-            hint="docs/recipe.md explains every key of a mix",
-        ) from error  # fmt: skip
+        lines = [
+            line.removeprefix("mixes.keys.").partition(": ") for item in items for line in describe(item)
+        ]
+        found = [
+            f"weight of {key.removeprefix('sources.')}: {problem}" if key.startswith("sources.")
+            else f"{option(key)}: {problem}"
+            for key, _, problem in lines
+        ]  # fmt: skip
+        raise ZgcmError("The options are wrong", found="; ".join(found),
+                        hint="zgcm mix --help lists the options") from error  # fmt: skip
 
 
 def prepare(job: PrepareJob) -> Summary:

@@ -10,7 +10,7 @@ import numpy as np
 from zgcm.config.corpus import Mix
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import IndexJob, index_file, index_in, index_line
-from zgcm.files.plain import Summary, expand, output_names, small_recipe
+from zgcm.files.plain import Summary, expand, in_own_words, output_names, small_recipe
 from zgcm.layout import Layout
 from zgcm.tokens.columns import names, numbers, write_columns
 from zgcm.tokens.index import IndexFiles
@@ -18,15 +18,20 @@ from zgcm.tokens.pack import pack_shard, summarize
 from zgcm.tokens.tokenizer import any_facts
 
 MIX, SHARD = "packed", "00000"
+OPTIONS = {"sequence_length": "--seq-length"}
 
 
 @dataclass(frozen=True)
 class PackedLayout(Layout):
     """DIR/00000_{tokens,targets,cu_seqlens}.bin/.idx, 00000.json and dataset.json; the index in between lies
-    in DIR/index until all is packed."""
+    in DIR/.index until all is packed."""
+
+    @property
+    def indexed(self) -> Path:
+        return self.root / ".index"
 
     def index_prefix(self, source: str, shard: str) -> Path:
-        return self.root / "index" / source
+        return self.indexed / source
 
     def index_facts(self, source: str, shard: str) -> Path:
         facts = index_in(self.index_prefix(source, shard)).facts
@@ -37,7 +42,7 @@ class PackedLayout(Layout):
         return self.root
 
     def selection(self, mix: str, shard: str) -> Path:
-        return self.root / "index" / "selection.parquet"
+        return self.indexed / "selection.parquet"
 
 
 def pack_files(
@@ -63,9 +68,11 @@ def pack_files(
     )
     mix = Mix(kind="packed", sources=dict.fromkeys(sources, 1.0), sequence_length=length)
     recipe = small_recipe({}, {MIX: mix})
-    pack_shard(recipe, layout, MIX, SHARD, any_facts(tokenizer))
+    layout.dataset(MIX).unlink(missing_ok=True)  # it must not describe what is being replaced
+    with in_own_words(f"mixes.{MIX}", str(output), lambda key: OPTIONS.get(key, key)):
+        pack_shard(recipe, layout, MIX, SHARD, any_facts(tokenizer))
     dataset = summarize(recipe, layout, MIX)
-    shutil.rmtree(layout.root / "index")
+    shutil.rmtree(layout.indexed)
     return dataset
 
 

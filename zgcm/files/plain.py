@@ -1,8 +1,10 @@
 """What the verbs on plain files share: which files, what each output is called, what is done already."""
 
+import contextlib
+import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +47,41 @@ def output_names(paths: Sequence[Path]) -> list[str]:
     return names
 
 
+def refuse_overwriting(inputs: Sequence[Path], outputs: Iterable[Path]) -> None:
+    """Raises ZgcmError when an output would take the place of an input."""
+    read = {path.resolve(): path for path in inputs}
+    for output in outputs:
+        if (path := read.get(output.resolve())) is not None:
+            raise ZgcmError(
+                "An output would replace its input", where=str(path), hint="choose another --output directory"
+            )
+
+
 def small_recipe(sources: dict[str, Any], mixes: "dict[str, Mix] | None" = None) -> "Recipe":
     """A recipe of sources and mixes alone: no step on plain files reads anything else of one."""
     from zgcm.config.recipe import Recipe, StepResources
 
     parts: dict[str, Any] = {"name": "files", "sources": sources, "mixes": mixes or {}}
     return Recipe.model_construct(**parts, step_resources=StepResources())
+
+
+@contextlib.contextmanager
+def in_own_words(place: str, whole: str, option: Callable[[str], str]) -> Iterator[None]:
+    """Errors within name the verb's options where the steps name keys of the small recipe.
+
+    `place` is `sources.NAME` or `mixes.NAME`. Where an error names it alone it says `whole`, and for a key
+    below it what `option` gives.
+    """
+    key = re.compile(re.escape(place) + r"(?:\.([a-z_]+))?")
+
+    def own(match: re.Match[str]) -> str:
+        return whole if match[1] is None else option(match[1])
+
+    try:
+        yield
+    except ZgcmError as error:
+        parts = {name: key.sub(own, text) for name, text in error.as_dict().items()}
+        raise ZgcmError(parts.pop("what"), **parts) from error
 
 
 def stamp(path: Path, **settings: Any) -> Summary:

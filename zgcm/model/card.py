@@ -4,7 +4,7 @@ from typing import Any
 
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
-from zgcm.config.stages import TrainStage
+from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.model.published import global_layers
 
 CARD = """---
@@ -77,12 +77,14 @@ def card(recipe: Recipe, stage: str, facts: dict[str, Any]) -> str:
         gate=gates[model.attention_output_gate],
         hidden=model.hidden_size,
         ffn=model.ffn_hidden_size,
-        lineage="\n".join(f"- {_line(name, recipe.stages[name])}" for name in lineage(recipe, stage)),
+        lineage="\n".join(f"- {_line(name, recipe.stages[name], facts)}" for name in lineage(recipe, stage)),
         **facts,
     )
 
 
-def _line(name: str, stage: TrainStage | RLStage) -> str:
+def _line(name: str, stage: TrainStage | RLStage | AdoptedStage, facts: dict[str, Any]) -> str:
+    if isinstance(stage, AdoptedStage):
+        return f"`{name}`: weights adopted from a {stage.format} directory, digest `{facts['adopted'][name]}`"
     if isinstance(stage, RLStage):
         return f"`{name}`: GRPO, {stage.domain}"
     kind = "supervised fine-tuning" if stage.kind == "sft" else "next-token training"

@@ -100,7 +100,7 @@ def read_megatron(checkpoint: Path, model: Model, vocabulary: int, rows: int) ->
             expected="Megatron's --ckpt-format torch_dist",
         ) from error
     entries = list(tensors(model, vocabulary))
-    _check_index(checkpoint, index, entries)
+    check_index(checkpoint, index, entries)
     for entry in entries:
         stored = index[entry.key]
         assert isinstance(stored, TensorStorageMetadata)
@@ -112,7 +112,8 @@ def read_megatron(checkpoint: Path, model: Model, vocabulary: int, rows: int) ->
         yield from split(entry, fused).items()
 
 
-def _check_index(checkpoint: Path, index: dict[str, Any], entries: list[Entry]) -> None:
+def check_index(checkpoint: Path, index: dict[str, Any], entries: list[Entry]) -> None:
+    """Compare the names and shapes that a checkpoint lists with those of the model. Raises ZgcmError."""
     stored = {
         key: tuple(item.size)
         for key, item in index.items()

@@ -9,7 +9,6 @@ that the stage kept. The directory is built beside its place and renamed into it
 recipe, same bytes.
 """
 
-import errno
 import os
 import shutil
 from importlib.resources import files
@@ -20,9 +19,10 @@ from safetensors import SafetensorError
 
 from zgcm import identity
 from zgcm.config.recipe import Recipe
-from zgcm.config.stages import TrainStage
+from zgcm.config.rl import RLStage
+from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.errors import ZgcmError
-from zgcm.io import disk_full, fsync_directory, read_json, write_json, write_text
+from zgcm.io import disk_full, fsync_directory, is_disk_full, read_json, write_json, write_text
 from zgcm.layout import Layout
 from zgcm.model import published
 from zgcm.model.card import card, lineage
@@ -34,7 +34,6 @@ from zgcm.tokens.tokenizer import tokenizer_facts
 if TYPE_CHECKING:
     from zgcm.model.weights import Named
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
 MODEL_CODE = ("configuration_zgcm.py", "modeling_zgcm.py")
 GENERATION = {"do_sample": True, "temperature": 1.0, "top_p": 1.0}
 """The sampling with which the published model is evaluated."""
@@ -45,7 +44,7 @@ def export_stage(recipe: Recipe, layout: Layout, stage: str) -> dict[str, Any]:
     done = read_done(recipe, layout, stage)
     weights = weights_directory(layout, stage, done)
     tokenizer = tokenizer_facts(layout.tokenizer)
-    facts = describe(recipe, stage, done, tokenizer["vocab_size"])
+    facts = describe(recipe, layout, stage, done, tokenizer["vocab_size"])
     work = layout.root / "export" / f".{stage}"
     with owning(work):
         building = work / "files"
@@ -56,8 +55,7 @@ def export_stage(recipe: Recipe, layout: Layout, stage: str) -> dict[str, Any]:
             write_files(building, recipe, layout, stage, facts, tokenizer["end_id"])
             publish(building, layout.export(stage), facts)
         except (OSError, SafetensorError) as error:
-            # safetensors reports the system's error as text
-            if getattr(error, "errno", None) in FULL or "No space left" in str(error):
+            if is_disk_full(error):
                 raise disk_full(building) from error
             raise
         finally:
@@ -75,8 +73,7 @@ def read_done(recipe: Recipe, layout: Layout, stage: str) -> dict[str, Any]:
     if not path.is_file():
         raise ZgcmError(f"Stage {stage} is not finished", where=str(path), found="no such file", hint=verb)
     done = read_json(path)
-    step = "train" if isinstance(recipe.stages[stage], TrainStage) else "rl"
-    basis = identity.basis(recipe, step, stage)
+    basis = identity.basis(recipe, identity.stage_step(recipe, stage), stage)
     if done["recipe_id"] != identity.digest(basis):
         changed = ", ".join(identity.changed_keys(done["basis"], basis))
         raise ZgcmError(
@@ -89,8 +86,7 @@ def read_done(recipe: Recipe, layout: Layout, stage: str) -> dict[str, Any]:
 
 
 def command(recipe: Recipe, stage: str) -> str:
-    verb = "train" if isinstance(recipe.stages[stage], TrainStage) else "rl"
-    return f"run: zgcm {verb} {stage}"
+    return f"run: zgcm {identity.stage_step(recipe, stage)} {stage}"
 
 
 def weights_directory(layout: Layout, stage: str, done: dict[str, Any]) -> Path:
@@ -121,23 +117,45 @@ def weights_directory(layout: Layout, stage: str, done: dict[str, Any]) -> Path:
     return directory
 
 
-def describe(recipe: Recipe, stage: str, done: dict[str, Any], vocabulary: int) -> dict[str, Any]:
+def describe(
+    recipe: Recipe, layout: Layout, stage: str, done: dict[str, Any], vocabulary: int
+) -> dict[str, Any]:
     """What is exported, for the manifest and the model card. Deterministic."""
-    chain = [recipe.stages[name] for name in lineage(recipe, stage)]
-    trained = [section for section in chain if isinstance(section, TrainStage)]
     rows = published.padded_vocabulary(recipe.model, vocabulary)
     return {
         "stage": stage,
         "recipe_id": identity.recipe_id(recipe, "export", stage),
         "run_id": done["run_id"],
         "weights_digest": done["weights_digest"],
-        "dtype": "bfloat16" if trained[-1].bf16 else "float32",
         "parameters": published.parameters(recipe.model, rows),
         "vocabulary": vocabulary,
         "rows": rows,
-        "rotary_base": trained[-1].rotary_base,
-        "context": max(section.seq_length for section in trained),
+        **training_facts(recipe, layout, stage),
     }
+
+
+def training_facts(recipe: Recipe, layout: Layout, stage: str) -> dict[str, Any]:
+    """dtype, rotary_base and context of the weights, by the stages that led to them; of an adopted one, what
+    its own files say, and its digest. Raises ZgcmError when nothing says which rotary base they have."""
+    facts: dict[str, Any] = {"dtype": "bfloat16", "rotary_base": None, "context": 0}
+    for name in lineage(recipe, stage):
+        section = recipe.stages[name]
+        if isinstance(section, TrainStage):
+            facts |= {"dtype": "bfloat16" if section.bf16 else "float32", "rotary_base": section.rotary_base}
+            facts["context"] = max(facts["context"], section.seq_length)
+        elif isinstance(section, AdoptedStage):
+            done = read_json(layout.done(name), made_by=f"zgcm adopt {name}")
+            known = {key: done["adopted"][key] for key in ("dtype", "rotary_base", "context")}
+            facts |= {**known, "context": known["context"] or 0, "adopted": {name: done["weights_digest"]}}
+    if facts["rotary_base"] is None or not facts["context"]:
+        raise ZgcmError(
+            "Nothing says for which rotary base and context these weights were trained",
+            where=f"stages.{stage}",
+            found="adopted weights whose files do not tell",
+            expected="a stage that trains them further",
+            hint="export a stage that starts from them",
+        )
+    return facts
 
 
 def write_weights(building: Path, recipe: Recipe, stage: str, weights: Path, facts: dict[str, Any]) -> None:
@@ -148,7 +166,7 @@ def write_weights(building: Path, recipe: Recipe, stage: str, weights: Path, fac
 
     shapes = published.shapes(recipe.model, facts["rows"])
     named: Named
-    if isinstance(recipe.stages[stage], TrainStage):
+    if not isinstance(recipe.stages[stage], RLStage):
         named = read_megatron(weights, recipe.model, facts["vocabulary"], facts["rows"])
     else:
         named = read_safetensors(weights, shapes)

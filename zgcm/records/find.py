@@ -7,9 +7,14 @@ from pathlib import Path
 from zgcm.errors import ZgcmError
 from zgcm.records.files import FORMATS, record_format
 
+BESIDE = (".rejected.jsonl", ".removed.jsonl", "duplicates.parquet")
+"""Endings of what verbs left out, and why: never meant by the name of their directory."""
+
 
 def find_files(wanted: Iterable[str]) -> list[Path]:
     """Files, the readable files below directories, and those that match patterns, in the order given.
+
+    A directory stands neither for hidden files nor for what a verb left out and wrote beside its records.
 
     Raises ZgcmError for a path that is no file, and for a file that nobody reads.
     """
@@ -21,10 +26,18 @@ def find_files(wanted: Iterable[str]) -> list[Path]:
     return found
 
 
+def _is_meant(below: Path) -> bool:
+    """Of the files below a directory: neither hidden ones nor what verbs write beside the records."""
+    hidden = any(part.startswith(".") for part in below.parts)
+    return below.name.endswith(FORMATS) and not hidden and not below.name.endswith(BESIDE)
+
+
 def _expand(item: str) -> list[Path]:
     path = Path(item)
     if path.is_dir():
-        return sorted(file for file in path.rglob("*") if file.name.endswith(FORMATS))
+        return sorted(file for file in path.rglob("*") if _is_meant(file.relative_to(path)))
+    if path.exists():  # whatever marks of a pattern its name holds
+        return [path]
     if glob.has_magic(item):
         return sorted(Path(match) for match in glob.glob(item, recursive=True))  # noqa: PTH207 - may be absolute
     return [path]

@@ -21,7 +21,8 @@ ROWS_AT_A_TIME = 1024
 
 def read_rows(path: Path, part: Part, on_bad: Callable[[BadLine], None]) -> Iterator[tuple[int, Record]]:
     """Each row of a part with its number in the file, from 1. Rows that are no record (text that is not
-    UTF-8) go to `on_bad`. Raises ZgcmError for a damaged file and for two columns of one name."""
+    UTF-8, dates out of range) go to `on_bad`. Raises ZgcmError for a damaged file and for two columns of one
+    name."""
     import pyarrow
     import pyarrow.parquet
 
@@ -78,21 +79,22 @@ def _numbered_rows(table: "pyarrow.parquet.ParquetFile", part: Part) -> Iterator
         first += rows
 
 
-_Row = dict[str, Any] | UnicodeDecodeError
+_Row = dict[str, Any] | ValueError | ArithmeticError
 
 
 def _rows(batch: "pyarrow.RecordBatch") -> list[_Row]:
-    """A batch as Python values; where a text is not UTF-8, row by row, so that the others survive."""
+    """A batch as Python values; where one has none (text that is not UTF-8, a date beyond the year 9999), row
+    by row, so that the others survive."""
     try:
         return batch.to_pylist()
-    except UnicodeDecodeError:
+    except (ValueError, ArithmeticError):
         return [_row(batch, index) for index in range(len(batch))]
 
 
 def _row(batch: "pyarrow.RecordBatch", index: int) -> _Row:
     try:
         return batch.slice(index, 1).to_pylist()[0]
-    except UnicodeDecodeError as error:
+    except (ValueError, ArithmeticError) as error:
         return error
 
 
@@ -101,6 +103,8 @@ def _plain_json(row: _Row) -> Record:
     its digest can be checked after it was written."""
     if isinstance(row, UnicodeDecodeError):
         raise Refused("not_utf8", "Not valid UTF-8", found=str(row), hint="write the column as UTF-8 text")
+    if isinstance(row, Exception):
+        raise Refused("not_readable", "A value cannot be read", found=str(row), hint="convert the column")
     try:
         return orjson.loads(orjson.dumps(row, default=str))
     except (TypeError, orjson.JSONDecodeError) as error:  # surrogates, 255 levels

@@ -56,6 +56,15 @@ def lock_assumed(recipe: Recipe, name: str) -> bool:
     return bool(Path(lock).exists() and read_lock(Path(lock), name).get("assumed"))
 
 
+def adopted_plan(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any] | None:
+    """What a plan would say of a mix that was adopted as tokens; None until all its shards are."""
+    paths = [layout.mix(name) / f"{shard}.json" for shard in mix_shards(recipe, name)]
+    if not all(path.is_file() for path in paths):
+        return None
+    shards = [read_json(path) for path in paths]
+    return {key: sum(shard[key] for shard in shards) for key in ("tokens", "documents")}
+
+
 def mix_counts(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
     """One row a mix: its settings, state, quota, tokens, documents, and of each source the same."""
     return [mix_row(recipe, layout, name) for name in recipe.mixes]
@@ -65,6 +74,8 @@ def mix_row(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     mix = recipe.mixes[name]
     plan = read_json(layout.plan(name)) if layout.plan(name).is_file() else None
     dataset = read_json(layout.dataset(name)) if layout.dataset(name).is_file() else None
+    if mix.prefixes:
+        plan = adopted_plan(recipe, layout, name)
     total = sum(mix.sources.values()) or 1
     rows = []
     for source, weight in mix.sources.items():

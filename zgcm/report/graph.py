@@ -7,10 +7,10 @@ what is drawn; zgcm.report.dag places and draws it.
 from dataclasses import dataclass, field
 from typing import Any
 
+from zgcm import numbers
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
-from zgcm.config.stages import TrainStage
-from zgcm.report import numbers
+from zgcm.config.stages import AdoptedStage, TrainStage
 
 LISTED = 6  # names in a box of sources; the rest is counted
 
@@ -64,6 +64,11 @@ def pipeline(recipe: Recipe, facts: dict[str, Any]) -> Graph:
         arrows.append(Arrow(f"stage:{name}", f"export:{name}"))
     for name, stage in recipe.stages.items():
         row = facts.get("stages", {}).get(name, {})
+        if isinstance(stage, AdoptedStage):
+            boxes.append(
+                Box(f"stage:{name}", "stage", name, row.get("state", "waiting"), [("adopted", stage.format)])
+            )
+            continue
         if isinstance(stage, RLStage):
             boxes.append(rl_box(name, stage, row))
             arrows.append(Arrow(f"export:{stage.init}", f"stage:{name}"))
@@ -120,6 +125,7 @@ def mix_box(recipe: Recipe, name: str, facts: dict[str, Any]) -> Box:
     shards = "1 shard" if mix.shards == 1 else f"{mix.shards} shards"
     size = f"{numbers.count(tokens)} tokens" if tokens else "all documents"
     order = f"packed to {numbers.context(mix.sequence_length)}" if mix.sequence_length else mix.order
+    order = f"adopted, {order}" if mix.prefixes else order
     lines = [(size, shards), (order, "")] + ([("weights assumed", "")] if mix.assumed else [])
     return Box(f"mix:{name}", "mix", name, facts.get("state", "waiting"), lines)
 

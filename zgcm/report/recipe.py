@@ -6,7 +6,7 @@ from typing import Any
 from zgcm.config.plan import blend_shares, parameters, passes_over_data, stage_plan
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
-from zgcm.config.stages import Resources, TrainStage
+from zgcm.config.stages import AdoptedStage, Resources, TrainStage
 from zgcm.layout import read_lock, shard_count
 
 Facts = dict[str, Any]
@@ -22,12 +22,23 @@ def summary(recipe: Recipe) -> Facts:
         "parameters": {"total": counted.total, "matrices": counted.matrices, "others": counted.others},
         "sources": {name: _shards(recipe, name) for name in recipe.sources},
         "mixes": {name: mix.shards for name, mix in recipe.mixes.items()},
-        "stages": {
-            name: _rl(stage) if isinstance(stage, RLStage) else _training(recipe, name, stage)
-            for name, stage in recipe.stages.items()
-        },
+        "stages": {name: _stage(recipe, name, stage) for name, stage in recipe.stages.items()},
         "assumed_mixes": assumed_mixes(recipe),
         "assumed_sources": assumed_sources(recipe),
+    }
+
+
+def _stage(recipe: Recipe, name: str, stage: TrainStage | RLStage | AdoptedStage) -> Facts:
+    if isinstance(stage, RLStage):
+        return _rl(stage)
+    if isinstance(stage, TrainStage):
+        return _training(recipe, name, stage)
+    return {
+        "kind": stage.kind,
+        "format": stage.format,
+        "path": stage.path,
+        "there": Path(stage.path).is_dir(),
+        "resources": _resources(stage.resources),
     }
 
 
@@ -122,6 +133,8 @@ def _row(name: str, stage: Facts) -> tuple[str, ...]:
     where = stage["resources"]
     gpus = where["gpus_per_node"]
     nodes = f"{where['nodes']} x {gpus} GPU" if gpus else f"{where['nodes']} x CPU"
+    if stage["kind"] == "adopted":
+        return name, "adopted", stage["format"], "", "", "", "", "", "", nodes
     rate = f"{stage['learning_rate']:g} {stage['learning_rate_style']}"
     if stage["kind"] == "rl":
         responses = f"{stage['prompts_a_step']} x {stage['responses_a_prompt']} a step"
@@ -167,6 +180,9 @@ def _remarks(facts: Facts) -> list[str]:
         remarks.append(f"no lock yet: {', '.join(missing)} (write each with: zgcm sources lock SOURCE)")
     remarks += _assumptions(facts["assumed_mixes"], facts["assumed_sources"], len(facts["sources"]))
     for name, stage in facts["stages"].items():
+        if stage["kind"] == "adopted":
+            there = "" if stage["there"] else ", which is not there yet"
+            remarks.append(f"{name} is adopted: {stage['format']} weights of {stage['path']}{there}")
         passes = stage.get("passes_over_data")
         if passes is not None and passes > 1:
             remarks.append(f"{name} reads {passes:.2f} times the quota of its mixes: data repeats")

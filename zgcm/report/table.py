@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from zgcm import lengths
+from zgcm import lengths, numbers
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
+from zgcm.config.stages import AdoptedStage
 from zgcm.layout import Layout
-from zgcm.report import numbers, runs
+from zgcm.report import runs
 from zgcm.status import stage_states
 
 HEADINGS = ("stage", "kind", "steps", "tokens", "loss or reward", "time", "state")
@@ -36,6 +37,8 @@ def stage_row(recipe: Recipe, layout: Layout, status: dict[str, Any]) -> dict[st
     if run is None:
         return row
     row["seconds"] = runs.seconds(run)
+    if isinstance(recipe.stages[name], AdoptedStage):
+        return row
     if isinstance(recipe.stages[name], RLStage):
         row["tokens"] = sampled_tokens(run)
         return row | (rl_facts(done) if done else {})
@@ -87,7 +90,12 @@ def first_tokens(recipe: Recipe, layout: Layout, name: str) -> int:
     if not stage.continues:
         return 0
     done = runs.read_done(layout, str(stage.init))
-    return done["consumed_tokens"] if done else 0
+    if done is None:
+        return 0
+    adopted = (
+        done["consumed_samples"] * stage.seq_length
+    )  # of adopted weights samples are known, not their length
+    return done.get("consumed_tokens", adopted)
 
 
 def words(row: dict[str, Any]) -> tuple[str, ...]:

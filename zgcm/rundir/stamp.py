@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
+from zgcm.layout import Layout
 
 
 def check_stamp(stamp: Path, name: str) -> None:
@@ -18,8 +20,15 @@ def check_stamp(stamp: Path, name: str) -> None:
             found=found,
             expected=name,
             hint=f"give that recipe's files (-r, --configfile; overlays too), or keep recipes apart: "
-            f"`zgcm run` and `snakemake` take --directory runs/{name}, verbs --results runs/{name}/results",
+            f"`snakemake` and every verb of `zgcm` take --directory runs/{name}",
         )
+
+
+def own_results(recipe: Recipe, layout: Layout) -> Layout:
+    """The results if they are this recipe's, else an empty place: another recipe's stages tell nothing."""
+    if not layout.stamp.exists() or read_json(layout.stamp)["name"] == recipe.name:
+        return layout
+    return Layout(layout.root / f"of-{recipe.name}")
 
 
 def write_stamp(stamp: Path, name: str, recipe_file: Path) -> None:

@@ -50,20 +50,20 @@ def render(
     `enable_thinking` decides how the generation prompt ends. Earlier reasoning is kept, also by templates
     that drop it by default (GLM's `clear_thinking`). Raises ZgcmError with the template's own complaint.
     """
-    import jinja2
-
+    template = _template(directory)
     try:
-        return _template(directory).render(
+        return template.render(
             messages=messages,
             tools=tools,
             add_generation_prompt=add_generation_prompt,
             enable_thinking=enable_thinking,
             clear_thinking=False,
         )
-    except jinja2.TemplateError as error:
+    except Exception as error:  # a template reaches into whatever a record holds
         raise ZgcmError(
             "The chat template refuses a conversation", where=str(directory / "chat_template.jinja"),
-            found=str(error), hint="correct the messages: roles system, user, assistant, tool; text content",
+            found=str(error) or type(error).__name__,
+            hint="correct the messages: roles system, user, assistant, tool; text content",
         ) from error  # fmt: skip
 
 
@@ -164,7 +164,7 @@ def _hiding(tokens: tuple[str, ...]) -> _Hiding:
 @functools.cache
 def _template(directory: Path) -> "jinja2.Template":
     """Compiled once a process, as transformers does: sandboxed, block lines trimmed, non-ASCII JSON kept."""
-    from jinja2 import TemplateError
+    from jinja2 import TemplateError, TemplateSyntaxError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     def raise_exception(message: str) -> None:
@@ -184,5 +184,11 @@ def _template(directory: Path) -> "jinja2.Template":
         return environment.from_string(path.read_text())
     except FileNotFoundError as error:
         raise ZgcmError(
-            "The tokenizer has no chat template", where=str(path), hint="make it with: zgcm tokenizer"
+            "The tokenizer has no chat template",
+            where=str(path),
+            hint="bring it along, or use another tokenizer",
+        ) from error
+    except TemplateSyntaxError as error:
+        raise ZgcmError(
+            "Not a chat template", where=f"{path}:{error.lineno}", found=str(error.message), hint="correct it"
         ) from error

@@ -4,13 +4,13 @@ The encoder knows no added tokens: `<|endoftext|>` written in a document becomes
 never the end-of-document token. Special tokens come only from pieces that are ids already.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
 from zgcm.tokens.chat import Piece
 from zgcm.tokens.indexed import token_dtype
@@ -46,15 +46,15 @@ def load_encoder(directory: Path, facts: dict[str, Any] | None = None) -> Encode
     from gigatoken.gigatoken_rs import load_hf_json
 
     facts = facts or tokenizer_facts(directory)
-    backend = load_hf_json(json.dumps(without_added_tokens(directory)))
+    backend = load_hf_json(without_added_tokens(directory))
     names = ("vocab_size", "end_id", "added_tokens", "digest")
     return Encoder(backend, directory, **{name: facts[name] for name in names})
 
 
-def without_added_tokens(directory: Path) -> dict[str, Any]:
-    """tokenizer.json as plain data with no added tokens, so that text can never become one."""
-    tokenizer = json.loads((directory / "tokenizer.json").read_bytes())
-    return {**tokenizer, "added_tokens": [], "post_processor": None}
+def without_added_tokens(directory: Path) -> bytes:
+    """tokenizer.json with no added tokens, so that text can never become one."""
+    tokenizer = orjson.loads((directory / "tokenizer.json").read_bytes())
+    return orjson.dumps({**tokenizer, "added_tokens": [], "post_processor": None})
 
 
 def encode(encoder: Encoder, documents: Sequence[Sequence[Piece]]) -> Encoded:
@@ -97,6 +97,11 @@ def encode_ended(encoder: Encoder, texts: list[str]) -> Encoded:
 def _encode_texts(encoder: Encoder, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
     if not texts:
         return np.empty(0, np.uint32), np.empty(0, np.int64)
-    layout = encoder.backend.encode_batch([text.encode() for text in texts], parallel=True).layout
+    try:
+        layout = encoder.backend.encode_batch(texts, parallel=True).layout
+    except TypeError:  # gigatoken's word for a text that has no UTF-8
+        for text in texts:
+            text.encode()
+        raise
     offsets = np.asarray(layout.offsets.data)
     return np.asarray(layout.content.data)[offsets[0] : offsets[-1]], np.diff(offsets)

@@ -32,13 +32,14 @@ class FactsWriter:
         self.without_loss = 0
 
     def append(self, complexities: list[float], learned: list[list[int]], without_loss: int) -> None:
+        self.learned_tokens += sum(sum(marks[1::2]) - sum(marks[::2]) for marks in learned if marks)
+        self.without_loss += without_loss
+        if self._writer is None:
+            return
         marks = np.array([mark for spans in learned for mark in spans], np.int32)
         lengths = np.fromiter(map(len, learned), np.int32, len(learned))
         columns = [numbers(np.array(complexities, np.float32)), lists(marks, lengths)]
-        if self._writer is not None:
-            self._writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
-        self.learned_tokens += sum(sum(marks[1::2]) - sum(marks[::2]) for marks in learned)
-        self.without_loss += without_loss
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
 
 
 @contextlib.contextmanager

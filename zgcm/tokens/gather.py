@@ -27,12 +27,15 @@ Reference = tuple[str, str, int]
 """Source, shard, row of a document."""
 
 
-def gather_shard(layout: Layout, mix: str, shard: str) -> dict[str, Any]:
+def gather_shard(
+    layout: Layout, mix: str, shard: str, tokenizer: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Write `{shard}_text_document.bin/.idx` and its manifest `{shard}.json`; returns the manifest.
 
-    Raises ZgcmError when a selection or an index is missing or a selected row does not exist.
+    `tokenizer` are the facts of the tokenizer's directory where that is not the layout's. Raises ZgcmError
+    when a selection or an index is missing or a selected row does not exist.
     """
-    tokenizer = tokenizer_facts(layout.tokenizer)
+    tokenizer = tokenizer or tokenizer_facts(layout.tokenizer)
     path = layout.selection(mix, shard)
     manifest = layout.mix(mix) / f"{shard}.json"
     manifest.unlink(missing_ok=True)

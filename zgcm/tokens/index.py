@@ -172,11 +172,13 @@ def _write_chunk(
     """Encode and write a chunk; returns its tokens."""
     encoded = _encode(chunk, encoder, origin)
     starts = np.cumsum(encoded.lengths) - encoded.lengths
-    for offset, document in enumerate(chunk.documents):
-        row = chunk.first_row + offset
-        if parity.sample.wants(row):
-            found = encoded.tokens[starts[offset] :][: encoded.lengths[offset]]
-            parity.take(_pieces(document, encoder), found, f"{origin}: record {row}")
+    rows = range(chunk.first_row, chunk.first_row + len(chunk.documents))
+    for row in parity.sample.of(rows):
+        if parity.sample.full:
+            break
+        offset = row - chunk.first_row
+        found = encoded.tokens[starts[offset] :][: encoded.lengths[offset]]
+        parity.take(_pieces(chunk.documents[offset], encoder), found, f"{origin}: record {row}")
     writer.append(encoded.tokens, encoded.lengths)
     facts.append(chunk.complexities, *_learned_spans(chunk.documents, encoded.piece_lengths))
     return len(encoded.tokens)

@@ -154,6 +154,11 @@ def read_lengths(prefix: Path) -> np.ndarray:
     return _read_index(index_path(prefix))[0]
 
 
+def without_ending(prefix: Path) -> Path:
+    """An index is named without .bin and .idx; who types one of them means the index."""
+    return prefix.with_suffix("") if prefix.suffix in (".bin", ".idx") else prefix
+
+
 def data_path(prefix: Path) -> Path:
     return prefix.with_name(prefix.name + ".bin")
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from zgcm.errors import ZgcmError
-from zgcm.tokens.indexed import DTYPE_CODES, MAGIC, VERSION, data_path, index_path
+from zgcm.tokens.indexed import DTYPE_CODES, MAGIC, VERSION, data_path, index_path, without_ending
 from zgcm.tokens.tokenizer import any_facts
 
 HEADER = struct.Struct("<9sQBQQ")
@@ -44,8 +44,7 @@ def inspect_index(
     With a tokenizer directory, documents are decoded and ids are compared with its vocabulary. `quick` leaves
     the tokens unread. Raises ZgcmError when there is no such index.
     """
-    if prefix.suffix in (".bin", ".idx"):
-        prefix = prefix.with_suffix("")
+    prefix = without_ending(prefix)
     path = index_path(prefix)
     if not path.is_file():
         raise ZgcmError("There is no such index", where=str(path), hint="name it without .bin and .idx")

@@ -55,10 +55,10 @@ def pack_shard(
     conversations = _load(layout, layout.selection(mix, shard), length)
     if not conversations.tokens:
         raise ZgcmError(
-            "No conversation can be packed", where=str(layout.selection(mix, shard)),
+            "No conversation can be packed", where=f"mixes.{mix}.sequence_length",
             found=f"{len(conversations.too_long):,} too long for {length:,} tokens, "
             f"{len(conversations.without_loss):,} without an assistant turn to learn",
-            hint=f"raise mixes.{mix}.sequence_length, or use fewer shards",
+            hint="allow longer sequences" + (", or use fewer shards" if recipe.mixes[mix].shards > 1 else ""),
         )  # fmt: skip
     bins = pack_bins([len(tokens) for tokens in conversations.tokens], length)
     written = _write(layout, mix, shard, conversations, bins, token_dtype(tokenizer["vocab_size"]))

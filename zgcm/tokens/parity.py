@@ -1,14 +1,14 @@
 """Is gigatoken right? Its ids of a sample are compared with those of Hugging Face's `tokenizers`.
 
-The sample is chosen by row alone: the first 32 documents of a shard and then one in 500, at most 256
-documents and 1 million characters (`tokenizers` needs about half a second for those). Probes of known trouble
-come first.
+The sample is chosen by row and length: the first 32 documents of a shard and then one in 500, at most 256
+documents and 1 million characters (`tokenizers` needs about half a second for those; on one document of 100
+MB it would spend minutes). Probes of known trouble come first.
 """
 
-import json
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,15 +42,23 @@ class Sample:
     documents: int = 0
     characters: int = 0
 
-    def wants(self, row: int) -> bool:
-        """Whether a row belongs to the sample."""
-        if self.documents >= MAX_DOCUMENTS or self.characters >= MAX_CHARACTERS:
-            return False
-        return row < FIRST_DOCUMENTS or row % ONE_IN == 0
+    def of(self, rows: range) -> list[int]:
+        """Which of some consecutive rows belong to the sample, as long as it is not `full`."""
+        first = rows[: max(FIRST_DOCUMENTS - rows.start, 0)]
+        return sorted({*first, *rows[-rows.start % ONE_IN :: ONE_IN]})
 
-    def count(self, pieces: Sequence[Piece]) -> None:
+    @property
+    def full(self) -> bool:
+        return self.documents >= MAX_DOCUMENTS or self.characters >= MAX_CHARACTERS
+
+    def count(self, pieces: Sequence[Piece]) -> bool:
+        """Whether there is room for a document; it is counted then."""
+        characters = sum(len(piece) for piece in pieces if isinstance(piece, str))
+        if self.characters + characters > MAX_CHARACTERS:
+            return False
         self.documents += 1
-        self.characters += sum(len(piece) for piece in pieces if isinstance(piece, str))
+        self.characters += characters
+        return True
 
     def result(self) -> dict[str, Any]:
         return {"documents": self.documents, "characters": self.characters, "probes": len(PROBES),
@@ -63,7 +71,6 @@ class Parity:
 
     encoder: Encoder
     whole: "tokenizers.Tokenizer"
-    plain: "tokenizers.Tokenizer"
 
     def compare(self, pieces: Sequence[Piece], found: np.ndarray, where: str) -> None:
         """Raises ZgcmError when gigatoken's ids (`found`) of a document differ from the reference's."""
@@ -76,14 +83,18 @@ class Parity:
         else piece by piece without added tokens."""
         names = {number: text for text, number in self.encoder.added_tokens.items()}
         text = "".join(piece if isinstance(piece, str) else names[piece] for piece in pieces)
-        ids = self.whole.encode(text, add_special_tokens=False).ids
+        ids = _ids(self.whole, text)
         if [number for number in ids if number in names] == [p for p in pieces if isinstance(p, int)]:
             return np.asarray(ids, np.int64)
-        parts = [
-            self.plain.encode(piece, add_special_tokens=False).ids if isinstance(piece, str) else [piece]
-            for piece in pieces
-        ]
+        parts = [_ids(self._plain, piece) if isinstance(piece, str) else [piece] for piece in pieces]
         return np.asarray([number for part in parts for number in part], np.int64)
+
+    @cached_property
+    def _plain(self) -> "tokenizers.Tokenizer":
+        """Without added tokens; most indexes never need it."""
+        from tokenizers import Tokenizer
+
+        return Tokenizer.from_buffer(without_added_tokens(self.encoder.directory))
 
 
 class Checking:
@@ -96,8 +107,10 @@ class Checking:
         self.sample = Sample()
 
     def take(self, pieces: Sequence[Piece], found: np.ndarray, where: str) -> None:
-        """Compare a document of the sample soon. Raises ZgcmError when an earlier one differed."""
-        self.sample.count(pieces)
+        """Compare a document of the sample soon, unless it is too long. Raises ZgcmError when an earlier one
+        differed."""
+        if not self.sample.count(pieces):
+            return
         for done in [future for future in self._waiting if future.done()]:
             self._waiting.remove(done)
             done.result()
@@ -122,12 +135,15 @@ def start_parity(encoder: Encoder, probes: list[np.ndarray]) -> Parity:
     """Load the reference and compare gigatoken's ids of the probes. Raises ZgcmError when one differs."""
     from tokenizers import Tokenizer
 
-    plain = Tokenizer.from_str(json.dumps(without_added_tokens(encoder.directory)))
-    whole = Tokenizer.from_file(str(encoder.directory / "tokenizer.json"))
-    parity = Parity(encoder, whole, plain)
+    parity = Parity(encoder, Tokenizer.from_file(str(encoder.directory / "tokenizer.json")))
     for number, found in enumerate(probes):
         parity.compare([PROBES[number]], found, f"probe {number}")
     return parity
+
+
+def _ids(tokenizer: "tokenizers.Tokenizer", text: str) -> list[int]:
+    """By the batch method: unlike `encode`, it lets other threads run meanwhile, and it counts no offsets."""
+    return tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
 
 
 def _differs(expected: np.ndarray, found: np.ndarray, where: str) -> ZgcmError:

@@ -166,10 +166,17 @@ def published_facts(directory: Path) -> dict[str, Any]:
                 expected=", ".join(FILES[:2]),
                 hint="name a directory that `zgcm tokenizer` made, or a published one",
             )  # fmt: skip
-    tokenizer = json.loads((directory / "tokenizer.json").read_bytes())
-    ids = [*tokenizer["model"]["vocab"].values(), *(token["id"] for token in tokenizer["added_tokens"])]
-    end = _token_name(read_json(directory / "tokenizer_config.json").get("eos_token")) or END
-    facts = _facts("published", max(ids) + 1, end, directory)
+    tokenizer, config = (read_json(directory / name) for name in FILES[:2])
+    try:
+        ids = [*tokenizer["model"]["vocab"].values(), *(token["id"] for token in tokenizer["added_tokens"])]
+        end = _token_name(config.get("eos_token")) or END
+        facts = _facts("published", max(ids) + 1, end, directory)
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise ZgcmError(
+            "Not the files of a byte-level BPE tokenizer", where=str(directory),
+            found=f"{type(error).__name__}: {error}", expected=f"{FILES[0]} of the `tokenizers` library",
+            hint="copy or download the directory again",
+        ) from error  # fmt: skip
     return {**facts, "digest": sha256_file(directory / "tokenizer.json")}
 
 

@@ -13,6 +13,7 @@ from zgcm.config.stages import TrainStage
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
 from zgcm.layout import Layout
+from zgcm.train import trackers
 
 Options = list[str]
 
@@ -51,15 +52,15 @@ def packed_metadata(stage: TrainStage, layout: Layout, name: str) -> dict[str, A
     if not path.exists() and all(guards.values()):
         return guards  # before the data exists, the recipe's own promise
     metadata = read_json(path)
-    for key, expected in guards.items():
-        if expected is not None and metadata[key] != expected:
-            raise ZgcmError(
-                "The packed data is not the data this stage was written for",
-                where=f"{path}: {key}",
-                found=str(metadata[key]),
-                expected=f"{expected} (stages.{name}.expected_{key})",
-                hint="restore the data, or change the expected value if the new data is meant",
-            )
+    wrong = [key for key, expected in guards.items() if expected is not None and metadata[key] != expected]
+    if wrong:
+        raise ZgcmError(
+            "The packed data is not the data this stage was written for",
+            where=f"{path}: {', '.join(wrong)}",
+            found=", ".join(str(metadata[key]) for key in wrong),
+            expected=", ".join(f"{guards[key]} (stages.{name}.expected_{key})" for key in wrong),
+            hint="restore the data, or change the expected values if the new data is meant",
+        )
     return metadata
 
 
@@ -82,15 +83,7 @@ def packed_plan(stage: TrainStage, name: str, metadata: dict[str, Any]) -> Plan:
 
 
 def train_stage(recipe: Recipe, name: str) -> TrainStage:
-    stage = recipe.stages.get(name)
-    if isinstance(stage, TrainStage):
-        return stage
-    raise ZgcmError(
-        "Not a stage that megatron-core trains",
-        where=f"stages.{name}",
-        found=stage.kind if stage else "no such stage",
-        expected=f"one of {', '.join(recipe.train_stages())}",
-    )
+    return recipe.stage_of(TrainStage, name, "megatron-core trains")
 
 
 def only_mix(stage: TrainStage, name: str) -> str:
@@ -114,9 +107,23 @@ def megatron_argv(recipe: Recipe, layout: Layout, name: str, run: Path, length: 
         *_precision(stage),
         *_parallel(stage),
         *_data(recipe, layout, stage, run),
-        *_logging(stage, length, run),
+        *_logging(recipe, name, stage, length, run),
         *_engine(stage),
     ]
+
+
+def load_argv(stage: TrainStage, run: Path, *, resuming: bool = False) -> Options:
+    """Where weights come from: this run, the stage before (its optimizer too if `continues`), or nowhere.
+
+    RUN/initial holds a link to the checkpoint of the stage before; once the run has its own, `resuming` is
+    true and nothing else is loaded, however often the stage starts again.
+    """
+    own = ["--load", str(run / "checkpoints")]
+    if resuming or stage.init is None:
+        return own
+    if stage.continues:
+        return ["--load", str(run / "initial")]
+    return [*own, "--pretrained-checkpoint", str(run / "initial")]
 
 
 def _model(recipe: Recipe, stage: TrainStage) -> list[Options]:
@@ -208,7 +215,7 @@ def _precision(stage: TrainStage) -> list[Options]:
 def _parallel(stage: TrainStage) -> list[Options]:
     parallel, optimizer = stage.parallel, stage.optimizer
     # Overlaps hide communication between data-parallel ranks; with one there is nothing to hide.
-    replicas = data_parallel_size(stage)
+    replicas, adam = data_parallel_size(stage), optimizer.kind == "adam"
     options: list[list[Any]] = [
         ["--tensor-model-parallel-size", parallel.tensor],
         ["--pipeline-model-parallel-size", parallel.pipeline],
@@ -217,6 +224,9 @@ def _parallel(stage: TrainStage) -> list[Options]:
         *([["--cp-comm-type", _CP_COMM[parallel.context_comm]]] if parallel.context > 1 else []),
         *([["--tp-comm-overlap"]] if parallel.tp_comm_overlap else []),
         *([["--use-distributed-optimizer"]] if optimizer.distributed else []),
+        # Adam's shards are saved by data-parallel rank, which no other PP could load. Muon's layer-wise
+        # optimizer saves whole tensors by their names and needs nothing.
+        *([["--dist-ckpt-optim-fully-reshardable"]] if optimizer.distributed and adam else []),
         *([["--overlap-grad-reduce"]] if optimizer.overlap_grad_reduce and replicas > 1 else []),
         *([["--overlap-param-gather"]] if optimizer.overlap_param_gather and replicas > 1 else []),
         ["--distributed-timeout-minutes", stage.timeout_minutes],
@@ -234,6 +244,7 @@ def data_parallel_size(stage: TrainStage) -> int:
 
 def _data(recipe: Recipe, layout: Layout, stage: TrainStage, run: Path) -> list[Options]:
     vocabulary: list[Any] = ["--vocab-size", recipe.tokenizer.vocab_size]
+    cyclic = stage.data_order == "cyclic"
     # Training never tokenizes; loading a tokenizer would cost each small stage two seconds.
     tokenizer: list[Any] = ["--tokenizer-type", "NullTokenizer"]
     if stage.engine == "transformer_engine":
@@ -243,7 +254,12 @@ def _data(recipe: Recipe, layout: Layout, stage: TrainStage, run: Path) -> list[
         vocabulary,
         ["--data-cache-path", run / "data-cache"],
         ["--split", stage.data_split],
-        ["--dataloader-type", "cyclic" if stage.data_order == "cyclic" else "single"],
+        # Sharded, each data-parallel rank shuffles a share of its own: the order hangs on their number.
+        *(
+            [["--dataloader-type", "cyclic", "--no-data-sharding"]]
+            if cyclic
+            else [["--dataloader-type", "single"]]
+        ),
         ["--no-create-attention-mask-in-dataloader"],
         ["--num-workers", stage.dataloader_workers],
         ["--num-dataset-builder-threads", stage.dataset_builder_threads],
@@ -252,16 +268,23 @@ def _data(recipe: Recipe, layout: Layout, stage: TrainStage, run: Path) -> list[
     return _text(options)
 
 
-def _logging(stage: TrainStage, length: Plan, run: Path) -> list[Options]:
+def _logging(recipe: Recipe, name: str, stage: TrainStage, length: Plan, run: Path) -> list[Options]:
+    keep, minutes = stage.checkpoints, stage.checkpoints.exit_after_minutes
     options: list[list[Any]] = [
         ["--log-interval", stage.log_interval, "--log-throughput"],
         ["--tensorboard-dir", run / "tensorboard"],
+        *trackers.options(stage, recipe.name, name, run),
         ["--save", run / "checkpoints", "--save-interval", length.save_interval],
         ["--ckpt-format", "torch_dist"],
         # Without the persistent worker, --async-save switches itself off.
-        *([["--async-save", "--use-persistent-ckpt-worker"]] if stage.checkpoints.async_save else []),
-        *([["--ckpt-fully-parallel-load"]] if stage.checkpoints.fully_parallel_load else []),
-        ["--exit-signal-handler"],
+        # mcore is the published strategy; the other one needs nvidia-resiliency-ext.
+        *(
+            [["--async-save", "--use-persistent-ckpt-worker", "--async-strategy", "mcore"]]
+            if keep.async_save
+            else []
+        ),
+        *([["--ckpt-fully-parallel-load"]] if keep.fully_parallel_load else []),
+        ["--exit-signal-handler", *(["--exit-duration-in-mins", minutes] if minutes else [])],
         ["--rerun-mode", "disabled"],
     ]
     return _text(options)

@@ -5,6 +5,7 @@ failed without a new checkpoint stop the run: repeating them for a hundred retri
 """
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from zgcm.io import read_json, write_json
 from zgcm.rundir.provenance import circumstances
 from zgcm.train import stopped
 from zgcm.train.launch import Outcome
+from zgcm.train.spikes import Spike
 
 NAME = "run.json"
 PACKAGES = ["torch", "megatron-core", "emerging-optimizers", "transformer-engine"]
@@ -35,13 +37,18 @@ def begin(run: Path, iteration: int, argv: list[str]) -> int:
     return len(earlier) + 1
 
 
-def end(run: Path, number: int, iteration: int, outcome: Outcome) -> None:
+def end(run: Path, number: int, iteration: int, outcome: Outcome, spike: Spike | None = None) -> None:
     every = read(run)
-    every[number - 1] |= {
+    attempt = every[number - 1]
+    # A trainer that ends well before its last iteration was asked to: by the recipe's time limit, or by a
+    # signal that did not pass through us.
+    on_time = outcome.returncode == 0 and iteration > attempt["from_iteration"]
+    attempt |= {
         "ended": time.time(),
         "to_iteration": iteration,
         "returncode": outcome.returncode,
-        "stopped_on_request": outcome.signalled,
+        "stopped_on_request": outcome.signalled or on_time,
+        **({"spike": asdict(spike)} if spike else {}),
     }
     write_json(run / NAME, {"attempts": every})
 
@@ -56,9 +63,8 @@ def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome)
     reached = every[number - 1]["to_iteration"]
     where = str(log_file(run, number))
     if (run / stopped.NAME).exists():  # the trainer itself gave a reason, such as a loss that is not finite
-        reason = ZgcmError(**read_json(run / stopped.NAME))
-        return ZgcmError(f"{reason.what} ({reason.found})", where=reason.where or where, hint=reason.hint)
-    if outcome.signalled:
+        return ZgcmError(**read_json(run / stopped.NAME))
+    if every[number - 1]["stopped_on_request"]:
         return ZgcmError(
             f"Stopped on request; {stage} is saved at iteration {reached} of {iterations}",
             where=where,
@@ -89,7 +95,7 @@ def fruitless(attempts: list[dict[str, Any]]) -> int:
     """
     count = 0
     for attempt in reversed(attempts):
-        if "ended" not in attempt or attempt["stopped_on_request"]:
+        if "ended" not in attempt or attempt["stopped_on_request"] or "spike" in attempt:
             continue
         if attempt["to_iteration"] > attempt["from_iteration"]:
             break

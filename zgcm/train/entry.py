@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Trainer:
     """What the launcher decided; see zgcm.train.run."""
 
     stage: str
+    project: str
     argv: list[str]
     gate: str
     data: dict[str, Any]
@@ -28,21 +29,53 @@ class Trainer:
     iterations: int
     log_interval: int
     prefetch: int | None
-    keep_recent: int
-    keep_every: int | None
+    keep: list[int | None]
+    """Of checkpoints.prune: recent, every, reach."""
+    spikes: dict[str, Any]
+    """The recipe's section."""
+    decisions: int
+    """Decisions on spikes made so far; every checkpoint says how many it knew."""
+    left_out: list[list[int]]
+    """Spans of iterations (first, last) that learn nothing."""
+    flops: dict[str, float]
+    """Training FLOPs a token, `full` and `windowed`."""
+    trackers: list[str]
 
 
 def main(path: str) -> None:
     from zgcm.errors import ZgcmError
-    from zgcm.train import stopped
+    from zgcm.io import refused
 
     trainer = Trainer(**json.loads(Path(path).read_bytes()))
     try:
         train(trainer)
     except ZgcmError as error:
-        stopped.write(Path(trainer.run), error)
-        print(f"zgcm: {error.paragraph()}", file=sys.stderr, flush=True)
-        os._exit(1)  # other ranks wait in a collective; do not join them
+        leave(trainer, error)
+    except OSError as error:
+        leave(trainer, refused(error) or error)
+    except BaseException as error:
+        from torch.distributed.checkpoint import CheckpointException
+
+        from zgcm.train.publish import no_room
+
+        if not isinstance(error, CheckpointException):  # of a save in the background
+            raise
+        leave(trainer, no_room(error, Path(trainer.run) / "checkpoints") or error)
+
+
+def leave(trainer: Trainer, error: BaseException) -> NoReturn:
+    """End this rank at once: other ranks wait in a collective, do not join them."""
+    from zgcm.errors import ZgcmError
+    from zgcm.train import hooks
+    from zgcm.train.spikes import SpikeError
+
+    if not isinstance(error, ZgcmError):
+        raise error
+    if isinstance(error, SpikeError):
+        hooks.report(trainer, error)
+    print(f"zgcm: {error.paragraph()}", file=sys.stderr, flush=True)
+    hooks.end_writers()
+    os._exit(1)
 
 
 def train(trainer: Trainer) -> None:
@@ -57,7 +90,7 @@ def train(trainer: Trainer) -> None:
     from megatron.training.arguments import parse_and_validate_args
 
     from zgcm.model.megatron import block_spec, install_packed_rope
-    from zgcm.train import muon
+    from zgcm.train import hooks, muon, trackers
     from zgcm.train.datasets import DataPlan, build
 
     if on_cpu:
@@ -77,11 +110,13 @@ def train(trainer: Trainer) -> None:
     data = DataPlan(**trainer.data)
 
     def datasets(samples: tuple[int, int, int]) -> Any:
-        install_hooks(trainer, args)  # the process groups exist, training has not begun
+        hooks.install(trainer, args)  # the process groups exist, training has not begun
         return build(data, samples)
 
     datasets.is_distributed = True  # type: ignore[attr-defined]
-    step = partial(forward_step, cp=args.context_parallel_size)
+    if args.rank == args.world_size - 1:
+        trackers.start(trainer.trackers, trainer.project, trainer.stage, Path(trainer.run))
+    step = partial(forward_step, stage=trainer.stage, cp=args.context_parallel_size)
     container = pretrain_cfg_container_from_args(args, model)
     pretrain(container, datasets, ModelType.encoder_or_decoder, step)
 
@@ -93,42 +128,7 @@ def layer_spec(block_spec: Any, gate: str) -> Any:
     return spec
 
 
-def install_hooks(trainer: Trainer, args: Any) -> None:
-    """Our loss log beside upstream's, and our manifests in its checkpoints."""
-    from megatron.core import parallel_state
-    from megatron.training import training
-
-    from zgcm.rundir import owner
-    from zgcm.train import publish
-    from zgcm.train.losslog import LossLog
-
-    run, token = Path(trainer.run), os.environ["ZGCM_OWNER_TOKEN"]
-    writes_losses = (
-        parallel_state.is_pipeline_last_stage()
-        and parallel_state.get_tensor_model_parallel_rank() == 0
-        and parallel_state.get_data_parallel_rank(with_context_parallel=True) == 0
-    )
-    log = None
-    if writes_losses:
-        log = LossLog(run, trainer.stage, trainer.iterations, trainer.log_interval, args.seq_length)
-    upstream_log = training.training_log
-
-    def training_log(
-        loss: dict[str, Any], total: Any, rate: float, iteration: int, *more: Any, **named: Any
-    ) -> Any:
-        if log is not None:
-            grad_norm = more[3]
-            log.record(iteration, loss["lm loss"].item(), args.consumed_train_samples, rate, float(grad_norm))
-            if iteration % trainer.log_interval == 0:
-                owner.check(run, token)
-        return upstream_log(loss, total, rate, iteration, *more, **named)
-
-    training.training_log = training_log
-    keep = (trainer.keep_recent, trainer.keep_every)
-    publish.install(run, token, trainer.iterations, keep, log.sync if log else lambda: None)
-
-
-def forward_step(batches: Iterator[dict[str, Any]], model: Any, cp: int) -> tuple[Any, Any]:
+def forward_step(batches: Iterator[dict[str, Any]], model: Any, stage: str, cp: int) -> tuple[Any, Any]:
     """megatron-core's forward step: (per-token losses [B, L], the function that reduces them)."""
     batch = on_device(next(batches))
     packing = packed_params(batch.pop("cu_seqlens", None))
@@ -141,22 +141,22 @@ def forward_step(batches: Iterator[dict[str, Any]], model: Any, cp: int) -> tupl
         labels=batch["labels"],
         packed_seq_params=packing,
     )
-    return losses_BL, partial(masked_sum, batch["loss_mask"])
+    return losses_BL, partial(masked_sum, stage, batch["loss_mask"])
 
 
-def masked_sum(loss_mask_BL: Any, losses_BL: Any) -> tuple[Any, Any, dict[str, Any]]:
+def masked_sum(stage: str, loss_mask_BL: Any, losses_BL: Any) -> tuple[Any, Any, dict[str, Any]]:
     """(sum of the learned tokens' losses, their number, the report): gradients are normalised per token.
 
-    Raises ZgcmError when the loss is not finite, before it reaches a gradient.
+    Raises SpikeError when the loss is not finite, before it reaches a gradient.
     """
     import torch
     from megatron.training import get_args
 
-    from zgcm.train.losslog import check_finite
+    from zgcm.train.spikes import check_finite
 
     loss = (losses_BL.view(-1).float() * loss_mask_BL.view(-1)).sum()
     if not torch.isfinite(loss):
-        check_finite("this stage", get_args().curr_iteration + 1, loss=loss.item())
+        check_finite(stage, get_args().curr_iteration + 1, loss=loss.item())
     tokens = loss_mask_BL.sum().to(torch.int)
     report = torch.stack([loss.detach(), tokens.to(loss.dtype)])
     return loss, tokens, {"lm loss": report}
@@ -203,3 +203,7 @@ def on_this_context_rank(batch: dict[str, Any], packing: Any) -> dict[str, Any]:
 
 if __name__ == "__main__":
     main(sys.argv[1])
+if __name__ == "__mp_main__":  # a background writer of checkpoints; on a CPU it asks for a GPU too
+    from zgcm.train import cpu
+
+    cpu.install()

@@ -3,7 +3,6 @@
 `gather` finds everything that is wrong before any process starts and says it at once.
 """
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,10 @@ from zgcm.errors import ZgcmError
 from zgcm.io import read_json, sha256_file
 from zgcm.layout import Layout, mix_shards
 from zgcm.rundir import manifest
+from zgcm.train import shards
 from zgcm.train.arguments import only_mix, train_stage
+from zgcm.train.continuation import continuation_problems
+from zgcm.train.packages import is_installed
 
 EOD = "<|endoftext|>"
 
@@ -35,6 +37,17 @@ class Inputs:
 
 def gather(recipe: Recipe, layout: Layout, name: str) -> Inputs:
     """Raises ZgcmError listing every problem."""
+    inputs, problems = examine(recipe, layout, name)
+    if problems:
+        raise ZgcmError(
+            f"Stage {name} cannot start; nothing was started. "
+            + (problems[0] if len(problems) == 1 else "\n  - " + "\n  - ".join(problems) + "\n")
+        )
+    return inputs
+
+
+def examine(recipe: Recipe, layout: Layout, name: str) -> tuple[Inputs, list[str]]:
+    """What the stage reads, as far as it is there, and every problem with it."""
     stage, problems = train_stage(recipe, name), []
     problems += engine_problems(stage, name)
     problems += layout_problems(recipe, stage, name)
@@ -42,7 +55,11 @@ def gather(recipe: Recipe, layout: Layout, name: str) -> Inputs:
     if stage.kind == "sft":
         only_mix(stage, name)
     for mix, weight in stage.mix.items():
+        missing = missing_shards(recipe, layout, mix)
+        problems += missing_problem(layout, mix, missing)
         for shard in mix_shards(recipe, mix):
+            if shard in missing:
+                continue
             try:
                 report = shard_report(layout, stage, mix, shard)
             except ZgcmError as error:
@@ -66,21 +83,17 @@ def gather(recipe: Recipe, layout: Layout, name: str) -> Inputs:
         try:
             initial = read_initial(layout, stage.init)
             digests[f"weights of {stage.init}"] = initial["weights_digest"]
+            problems += continuation_problems(stage, name, initial)
         except ZgcmError as error:
             problems.append(error.paragraph())
     if not problems and stage.kind == "pretrain":
         problems += size_problems(stage, name, tokens)
-    if problems:
-        raise ZgcmError(
-            f"Stage {name} cannot start; nothing was started. "
-            + (problems[0] if len(problems) == 1 else "\n  - " + "\n  - ".join(problems) + "\n")
-        )
-    return Inputs(digests, prefixes, weights, tokens, eod, initial)
+    return Inputs(digests, prefixes, weights, tokens, eod, initial), problems
 
 
 def engine_problems(stage: TrainStage, name: str) -> list[str]:
     """An engine asked for where it is not installed; megatron-core would fail with a riddle."""
-    if stage.engine == "local" or importlib.util.find_spec("transformer_engine"):
+    if stage.engine == "local" or is_installed("transformer_engine"):
         return []
     asked = "engine: transformer_engine" + (" and FP8" if stage.fp8 else "")
     return [
@@ -116,21 +129,28 @@ def size_problems(stage: TrainStage, name: str, tokens: int) -> list[str]:
     ]
 
 
+def missing_shards(recipe: Recipe, layout: Layout, mix: str) -> list[str]:
+    return [shard for shard in mix_shards(recipe, mix) if not (layout.mix(mix) / f"{shard}.json").is_file()]
+
+
+def missing_problem(layout: Layout, mix: str, missing: list[str]) -> list[str]:
+    """One line for all missing shards of a mix: there may be hundreds."""
+    if not missing:
+        return []
+    first = layout.mix(mix) / f"{missing[0]}.json"
+    more = f" and {len(missing) - 1} more, to {missing[-1]}" if len(missing) > 1 else ""
+    return [
+        f"Shards of mix {mix} are missing. at: {first}{more}. "
+        "to do: let the workflow make them, by repeating your snakemake or zgcm run command."
+    ]
+
+
 def shard_report(layout: Layout, stage: TrainStage, mix: str, shard: str) -> dict[str, Any]:
-    """The shard's manifest, its files checked for presence and size. Raises ZgcmError."""
-    report = read_json(layout.mix(mix) / f"{shard}.json")
-    if stage.kind == "sft":
-        packed = layout.packed_prefix(mix, shard)
-        prefixes = [packed.with_name(f"{shard}_{part}") for part in ("tokens", "targets", "cu_seqlens")]
-    else:
-        prefixes = [layout.mix_prefix(mix, shard)]
-    for prefix in prefixes:
-        for end in (".bin", ".idx"):
-            path = prefix.with_name(prefix.name + end)
-            if not path.is_file():
-                raise ZgcmError(
-                    "A mix shard is missing", where=str(path), hint=f"make it: snakemake --cores all {path}"
-                )
+    """The shard's manifest, its files checked against it. Raises ZgcmError."""
+    path, packed = layout.mix(mix) / f"{shard}.json", stage.kind == "sft"
+    report = read_json(path)
+    prefix = layout.packed_prefix(mix, shard) if packed else layout.mix_prefix(mix, shard)
+    shards.check_files(path, report, prefix, packed)
     return report
 
 
@@ -153,7 +173,8 @@ def read_initial(layout: Layout, init: str) -> dict[str, Any]:
     """The `done` of the stage before, its checkpoint checked for presence. Raises ZgcmError."""
     done = layout.done(init)
     if not done.exists():
-        raise ZgcmError("The stage before has not finished", where=str(done), hint=f"run: zgcm train {init}")
+        hint = f"run: zgcm train {init} (or, where it is adopted: zgcm adopt {init})"
+        raise ZgcmError("The stage before has not finished", where=str(done), hint=hint)
     initial = read_json(done)
     checkpoint = layout.root / initial["checkpoint"]
     if not manifest.is_complete(checkpoint):
@@ -162,4 +183,21 @@ def read_initial(layout: Layout, init: str) -> dict[str, Any]:
             where=str(checkpoint),
             hint=f"restore it, or remove {done} and train {init} again",
         )
+    if "adopted" in initial:
+        check_adopted(checkpoint)
     return initial
+
+
+def check_adopted(checkpoint: Path) -> None:
+    """Adopted files may be links to where the user has moved or changed them. Raises ZgcmError."""
+    for name, expected in read_json(checkpoint / manifest.NAME)["files"].items():
+        file = checkpoint / name
+        size = file.stat().st_size if file.is_file() else None
+        if size != expected["bytes"]:
+            raise ZgcmError(
+                "A file of the adopted weights is gone or has changed",
+                where=str(file.resolve()),
+                found="no such file" if size is None else f"{size:,} bytes",
+                expected=f"{expected['bytes']:,} bytes",
+                hint="put it back, or adopt the weights again from where they are now (`path` in the recipe)",
+            )

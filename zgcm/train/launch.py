@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+import psutil
+
 from zgcm.config.stages import Resources
-from zgcm.train.losslog import PROGRESS
+from zgcm.train.speed import PROGRESS
 
 LAST_LINES = 30
 # Megatron sets these by the recipe's attention_backend and refuses others that it finds set.
@@ -39,14 +41,16 @@ def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env={**environment(resources), "ZGCM_OWNER_TOKEN": token},
+        env={**environment(resources), **tracking(run), "ZGCM_OWNER_TOKEN": token},
     )
     assert process.stdout is not None
     last: deque[str] = deque(maxlen=LAST_LINES)
-    with relaying(process) as signals, log.open("a") as stream:
+    with relaying(process, resources.world_size > 1) as signals, log.open("ab", buffering=0) as stream:
         for line in process.stdout:
-            stream.write(line)
-            stream.flush()
+            try:
+                stream.write(line.encode())
+            except OSError as error:  # a full disk must not hide why the trainer ends; it will say so itself
+                print(f"zgcm: a line of the log is lost: {error}", file=sys.stderr)
             if line.startswith(PROGRESS):
                 print(line.removeprefix(PROGRESS), end="", file=sys.stderr, flush=True)
             else:
@@ -55,9 +59,9 @@ def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
     return Outcome(process.returncode, bool(signals), list(last))
 
 
-def command(resources: Resources, settings: Path) -> list[str]:
+def command(resources: Resources, settings: Path, module: str = "zgcm.train.entry") -> list[str]:
     """One process directly; several under torch.distributed.run, whose rendezvous the environment names."""
-    entry = ["-m", "zgcm.train.entry", str(settings)]
+    entry = ["-m", module, str(settings)]
     if resources.world_size == 1:
         return [sys.executable, *entry]
     nodes = ["--nnodes", str(resources.nodes), "--nproc-per-node", str(resources.processes_per_node)]
@@ -90,14 +94,30 @@ def environment(resources: Resources) -> dict[str, str]:
     return {**wanted, **inherited}
 
 
+def tracking(run: Path) -> dict[str, str]:
+    """All attempts at a run are one run of Weights & Biases."""
+    return {"WANDB_RUN_ID": f"{run.parent.parent.name}-{run.name}", "WANDB_RESUME": "allow"}
+
+
+def trainers(process: subprocess.Popen[str]) -> list[int]:
+    """The trainers to signal. torch.distributed.run would give them 30 s to save and then kill them, so they
+    are told directly; it ends when they have."""
+    with contextlib.suppress(psutil.Error):
+        workers = psutil.Process(process.pid).children()
+        return [worker.pid for worker in workers if "zgcm.train.entry" in worker.cmdline()] or [process.pid]
+    return [process.pid]
+
+
 @contextlib.contextmanager
-def relaying(process: subprocess.Popen[str]) -> Iterator[list[int]]:
+def relaying(process: subprocess.Popen[str], launches_others: bool) -> Iterator[list[int]]:
     """Pass SIGTERM and SIGUSR2 on as SIGTERM, which the trainer answers by saving and exiting."""
     received: list[int] = []
 
     def relay(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        process.send_signal(signal.SIGTERM)
+        for pid in trainers(process) if launches_others else [process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
 
     before = {number: signal.signal(number, relay) for number in (signal.SIGTERM, signal.SIGUSR2)}
     try:

@@ -4,16 +4,21 @@ megatron-core's `dist_checkpointing.save` writes the files; its caller then writ
 the manifest between the two, so the tracker never points to a checkpoint that is not whole.
 """
 
+import errno
 import hashlib
+import os
 import queue
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed.checkpoint import CheckpointException, FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
+from zgcm.errors import ZgcmError
+from zgcm.model.convert import MODEL_KEYS
 from zgcm.rundir import manifest, owner
 from zgcm.train import checkpoints
 
@@ -22,10 +27,12 @@ def install(
     run: Path,
     token: str,
     final_iteration: int,
-    keep: tuple[int, int | None],
+    keep: tuple[int, int | None, int],
+    facts: dict[str, Any],
     before_publish: Callable[[], None],
 ) -> None:
-    """Wrap saving. `keep` is (recent, every); every rank calls `before_publish` before it writes."""
+    """Wrap saving. `keep` is (recent, every, reach), see checkpoints.prune; `facts` enter every manifest;
+    every rank calls `before_publish` before it writes."""
     from megatron.core import dist_checkpointing
     from megatron.core.dist_checkpointing.strategies import filesystem_async
     from megatron.training import get_args, training
@@ -38,10 +45,10 @@ def install(
 
     def publish(path: Path, iteration: int, consumed_samples: int) -> None:
         owner.check(run, token)
-        facts: dict[str, Any] = {"iteration": iteration, "consumed_samples": consumed_samples}
+        found: dict[str, Any] = {**facts, "iteration": iteration, "consumed_samples": consumed_samples}
         if iteration == final_iteration:
-            facts["weights_digest"] = weights_digest(path)
-        manifest.write_manifest(path, **facts)
+            found["weights_digest"] = weights_digest(path)
+        manifest.write_manifest(path, **found)
 
     def save(state: Any, directory: str, *args: Any, **kwargs: Any) -> Any:
         path, samples = Path(directory), get_args().consumed_train_samples
@@ -51,7 +58,13 @@ def install(
             owner.check(run, token)
             checkpoints.clear_unfinished(path)
         torch.distributed.barrier()
-        request = save_files(state, directory, *args, **kwargs)
+        try:
+            request = save_files(state, directory, *args, **kwargs)
+        except (Exception, CheckpointException) as error:  # torch derives the latter from BaseException
+            if (full := no_room(error, path)) is not None:
+                shutil.rmtree(path, ignore_errors=True)  # or it would keep the room from the next attempt
+                raise full from error
+            raise
         if request is not None:  # an asynchronous save: finalised when all ranks' files are written
             if first:
                 request.add_finalize_fn(lambda: publish(path, iteration, samples))
@@ -70,6 +83,35 @@ def install(
     training.save_checkpoint = save_and_prune
 
 
+def no_room(error: BaseException, checkpoint: Path) -> ZgcmError | None:
+    """The save's own error when it was for want of room.
+
+    torch and megatron-core pass on the system's words in part, or not at all. So what counts too is whether
+    another checkpoint of the size of the last one would fit.
+    """
+    words = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+    words.append("unexpected pos")  # torch's zip writer: a write came out shorter than asked
+    free = shutil.disk_usage(checkpoint.parent).free
+    if not any(word in str(error) for word in words) and free >= last_size(checkpoint.parent):
+        return None
+    return ZgcmError(
+        "The disk is full; this checkpoint was not saved, the one before it is whole",
+        where=str(checkpoint),
+        found=f"{free / 1e6:.1f} MB free",
+        hint="free some space (old runs lie under results/*/runs), or keep fewer checkpoints "
+        "(checkpoints.keep_recent, keep_every), then repeat the same command",
+    )
+
+
+def last_size(directory: Path) -> int:
+    """Bytes of the newest complete checkpoint; 0 without one."""
+    complete = checkpoints.complete_iterations(directory)
+    if not complete:
+        return 0
+    path = checkpoints.checkpoint_path(directory, complete[-1])
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
 def weights_digest(checkpoint: Path) -> str:
     """SHA-256 over the model's tensors: names, shapes, types and values, in the order of their names.
 
@@ -81,7 +123,7 @@ def weights_digest(checkpoint: Path) -> str:
     digest = hashlib.sha256()
     for name in sorted(entries):
         entry = entries[name]
-        if name.startswith("optimizer.") or not isinstance(entry, TensorStorageMetadata):
+        if not name.startswith(MODEL_KEYS) or not isinstance(entry, TensorStorageMetadata):
             continue
         tensor = torch.empty(entry.size, dtype=entry.properties.dtype)
         torch.distributed.checkpoint.load({name: tensor}, storage_reader=reader, no_dist=True)

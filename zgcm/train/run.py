@@ -5,6 +5,8 @@ never resumed and going back to an old setting finds the old run.
 """
 
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,12 @@ from zgcm import identity
 from zgcm.config.recipe import Recipe
 from zgcm.config.stages import TrainStage
 from zgcm.errors import ZgcmError
+from zgcm.flops import flops_per_token
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
 from zgcm.rundir import owner
-from zgcm.train import attempts, checkpoints, losslog, stopped
-from zgcm.train.arguments import Plan, megatron_argv, plan, train_stage
+from zgcm.train import attempts, checkpoints, inherit, losslog, spikes, stopped, trackers
+from zgcm.train.arguments import Plan, load_argv, megatron_argv, plan, train_stage
 from zgcm.train.inputs import Inputs, gather
 from zgcm.train.launch import launch
 
@@ -32,6 +35,7 @@ def read_done(layout: Layout, stage: str) -> dict[str, Any]:
 def train(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     """Train a stage to its end, from its last whole checkpoint if there is one. Returns its `done`."""
     stage = train_stage(recipe, name)
+    trackers.check(stage, name)
     inputs = gather(recipe, layout, name)
     length = plan(recipe, layout, name)
     basis = identity.basis(recipe, "train", name)
@@ -39,7 +43,13 @@ def train(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     run = layout.runs(name) / identity.run_id(recipe_id, inputs.digests)
     stopped.check(run)
     with owner.owning(run) as me:
-        manifest = resume_and_train(recipe, layout, name, run, inputs, length, me.token)
+        if (other := inherit.from_stopping_run(run, recipe, name, inputs.digests)) is not None:
+            print(f"zgcm: {name} begins with what {other} trained before its spike", file=sys.stderr)
+        try:
+            manifest = resume_and_train(recipe, layout, name, run, inputs, length, me.token)
+        except spikes.TooMany as error:
+            stopped.write(run, error)
+            raise
         done = {
             "stage": name,
             "kind": stage.kind,
@@ -68,34 +78,69 @@ def result(layout: Layout, run: Path, manifest: dict[str, Any], stage: TrainStag
             checkpoints.checkpoint_path(run / "checkpoints", iteration).relative_to(layout.root)
         ),
         "weights_digest": manifest["weights_digest"],
+        **({"left_out_after_spikes": spikes.left_out(made)} if (made := spikes.decisions(run)) else {}),
     }
 
 
 def resume_and_train(
     recipe: Recipe, layout: Layout, name: str, run: Path, inputs: Inputs, length: Plan, token: str
 ) -> dict[str, Any]:
-    """Returns the manifest of the last checkpoint. Raises ZgcmError when this attempt did not get there."""
+    """Returns the manifest of the last checkpoint. Raises ZgcmError when training did not get there.
+
+    One attempt; after a loss spike that the recipe says to skip or rewind, the next one at once.
+    """
+    stage = train_stage(recipe, name)
     directory = run / "checkpoints"
     directory.mkdir(parents=True, exist_ok=True)
-    whole = checkpoints.latest_whole(directory)
-    start = first_iteration(recipe, name, inputs) if whole is None else whole[0]
-    if whole is not None and start >= length.iterations:
-        return whole[1]
+    beginning = first_iteration(recipe, name, inputs)
+    whole: Checkpoint = None
+    while True:
+        made = spikes.decide(run, name, stage.spikes, beginning)
+        whole = whole if whole and is_usable(made)(*whole) else newest(directory, made)
+        if whole is not None and whole[0] >= length.iterations:
+            checkpoints.prune(directory, *kept(stage))  # the last asynchronous save came after its own
+            return whole[1]
+        start = beginning if whole is None else whole[0]
+        prepare(run, name, start, length, whole, made)
+        argv = [part for option in megatron_argv(recipe, layout, name, run, length) for part in option]
+        argv += load_options(recipe, layout, name, run, inputs, resuming=whole is not None)
+        settings = trainer_settings(recipe, name, run, inputs, length, argv, made)
+        write_json(run / "trainer.json", settings)
+        attempt = attempts.begin(run, start, argv)
+        outcome = launch(stage.resources, run, token, attempts.log_file(run, attempt))
+        whole = newest(directory, made)
+        spike = spikes.pending(run)
+        attempts.end(run, attempt, start if whole is None else whole[0], outcome, spike)
+        if spike is None and (whole is None or whole[0] < length.iterations):
+            raise attempts.judge(run, name, attempt, length.iterations, outcome)
+
+
+Checkpoint = tuple[int, dict[str, Any]] | None
+
+
+def is_usable(made: list[spikes.Decision]) -> checkpoints.Usable:
+    """Of a checkpoint: that it learned nothing of what the decisions on spikes leave out."""
+    return lambda iteration, facts: spikes.is_usable(iteration, facts.get("spikes", 0), made)
+
+
+def newest(directory: Path, made: list[spikes.Decision]) -> Checkpoint:
+    return checkpoints.latest_whole(directory, is_usable(made))
+
+
+def prepare(
+    run: Path, name: str, start: int, length: Plan, whole: Checkpoint, made: list[spikes.Decision]
+) -> None:
+    """Bring the run directory to the state of iteration `start`."""
+    directory = run / "checkpoints"
     checkpoints.write_tracker(directory, None if whole is None else start)
+    checkpoints.discard(directory, is_usable(made))
+    checkpoints.remove_incomplete(directory)
     losslog.cut_back(run, start)
     if start:
         print(f"zgcm: {name} continues at iteration {start} of {length.iterations}", file=sys.stderr)
-    argv = [part for option in megatron_argv(recipe, layout, name, run, length) for part in option]
-    argv += load_options(recipe, layout, name, run, inputs, resuming=whole is not None)
-    write_json(run / "trainer.json", trainer_settings(recipe, name, run, inputs, length, argv))
-    attempt = attempts.begin(run, start, argv)
-    outcome = launch(train_stage(recipe, name).resources, run, token, attempts.log_file(run, attempt))
-    whole = checkpoints.latest_whole(directory)
-    reached = start if whole is None else whole[0]
-    attempts.end(run, attempt, reached, outcome)
-    if whole is not None and reached >= length.iterations:
-        return whole[1]
-    raise attempts.judge(run, name, attempt, length.iterations, outcome)
+    for first, last in spikes.left_out(made):
+        if last > start:
+            print(f"zgcm: {name} leaves out iterations {first} to {last}: a loss spike", file=sys.stderr)
 
 
 def first_iteration(recipe: Recipe, name: str, inputs: Inputs) -> int:
@@ -109,23 +154,31 @@ def load_options(
     recipe: Recipe, layout: Layout, name: str, run: Path, inputs: Inputs, resuming: bool
 ) -> list[str]:
     """Where weights come from: this run, the stage before (its optimizer too if `continues`), or nowhere."""
-    own = ["--load", str(run / "checkpoints")]
-    if resuming or inputs.initial is None:
-        return own
-    previous = checkpoints.link_initial(run / "initial", layout.root / inputs.initial["checkpoint"])
-    if train_stage(recipe, name).continues:
-        return ["--load", str(previous)]
-    return [*own, "--pretrained-checkpoint", str(previous)]
+    if not resuming and inputs.initial is not None:
+        checkpoints.link_initial(run / "initial", layout.root / inputs.initial["checkpoint"])
+    return load_argv(train_stage(recipe, name), run, resuming=resuming)
+
+
+def kept(stage: TrainStage) -> tuple[int, int | None, int]:
+    """Of checkpoints.prune: recent, every, reach."""
+    return stage.checkpoints.keep_recent, stage.checkpoints.keep_every, spikes.reach(stage.spikes)
 
 
 def trainer_settings(
-    recipe: Recipe, name: str, run: Path, inputs: Inputs, length: Plan, argv: list[str]
+    recipe: Recipe,
+    name: str,
+    run: Path,
+    inputs: Inputs,
+    length: Plan,
+    argv: list[str],
+    made: Sequence[spikes.Decision] = (),
 ) -> dict[str, Any]:
     """What zgcm.train.entry reads."""
     stage = train_stage(recipe, name)
     offset = inputs.initial["consumed_samples"] if stage.continues and inputs.initial else 0
     return {
         "stage": name,
+        "project": recipe.name,
         "argv": argv,
         "gate": recipe.model.attention_output_gate,
         "data": {
@@ -145,6 +198,10 @@ def trainer_settings(
         "iterations": length.iterations,
         "log_interval": stage.log_interval,
         "prefetch": stage.dataloader_prefetch if stage.dataloader_workers else None,
-        "keep_recent": stage.checkpoints.keep_recent,
-        "keep_every": stage.checkpoints.keep_every,
+        "keep": kept(stage),
+        "spikes": stage.spikes.model_dump(),
+        "decisions": len(made),
+        "left_out": spikes.left_out(made),
+        "flops": asdict(flops_per_token(recipe.model, recipe.tokenizer.vocab_size, stage.seq_length)),
+        "trackers": stage.trackers,
     }

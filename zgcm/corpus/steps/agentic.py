@@ -1,13 +1,10 @@
 """Steps for traces of agents that call tools."""
 
 import re
-from typing import Any
 
 from zgcm.corpus.messages import Message, messages_of, messages_text, said
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
-
-SETTINGS: dict[str, Any] = {}
 
 _CALLING = {"assistant_tool", "tool_call"}
 _OBSERVING = {"tool", "tool_response", "observation"}

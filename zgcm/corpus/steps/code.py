@@ -1,13 +1,10 @@
 """Steps for source code."""
 
 import re
-from typing import Any
 
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
 from zgcm.corpus.steps.common import metadata
-
-SETTINGS: dict[str, Any] = {"code_denied_path_parts": ["node_modules/", "vendor/", ".min.js", ".map"]}
 
 _GENERATED = re.compile("generated file|do not edit|auto-generated|auto generated", re.IGNORECASE)
 _SIGNAL = re.compile(r"[{}();]|\b(?:def|class|function|import|package|SELECT|FROM)\b")

@@ -9,14 +9,6 @@ from zgcm.corpus.sample import DROP, KEEP, Sample
 from zgcm.corpus.steps.sensitive import scan_sensitive_content
 from zgcm.corpus.text import code_form, comparison_form, is_settled, prose_form
 
-SETTINGS: dict[str, Any] = {
-    "min_chars": 16,
-    "max_chars": 2_000_000,
-    "require_license": False,
-    "quality_policies": {},
-    "length_buckets": [2048, 8192, 32768, 65536],
-}
-
 
 def normalize_schema_text(sample: Sample, settings: Settings) -> None:
     form = code_form if sample.category == "code" else prose_form

@@ -1,13 +1,9 @@
 """Steps for instructions and their answers."""
 
-from typing import Any
-
 from zgcm.corpus.messages import messages_of, messages_text, said_by
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
 from zgcm.corpus.steps.posttrain import copy_absent, trains_on_messages
-
-SETTINGS: dict[str, Any] = {}
 
 _TEMPLATES = ("as an ai language model", "i cannot assist with", "here is the requested response")
 

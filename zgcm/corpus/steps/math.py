@@ -1,14 +1,11 @@
 """Steps for problems with solutions."""
 
 import re
-from typing import Any
 
 from zgcm.corpus.messages import messages_of, said_by
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
 from zgcm.corpus.steps.posttrain import copy_absent, trains_on_messages
-
-SETTINGS: dict[str, Any] = {"math_min_solution_chars": 32}
 
 _FIGURE = re.compile(r"<img|\S\.(?:png|jpe?g|gif|svg)\b|\\includegraphics|see (?:the )?figure", re.IGNORECASE)
 _ANSWER = re.compile(r"final answer|answer\s*[:：]|\b(?:therefore|thus)\b|\\boxed\{|答案|所以", re.IGNORECASE)

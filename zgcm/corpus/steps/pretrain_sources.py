@@ -1,12 +1,8 @@
 """Steps of the pretraining families extracted documents and general text."""
 
-from typing import Any
-
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
 from zgcm.corpus.steps.common import number
-
-SETTINGS: dict[str, Any] = {"pdf_min_chars": 32, "pdf_min_ocr_quality": 0.0}
 
 
 def normalize_pdf_ocr(sample: Sample, settings: Settings) -> None:

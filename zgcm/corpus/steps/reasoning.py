@@ -1,14 +1,11 @@
 """Steps for worked reasoning."""
 
 import re
-from typing import Any
 
 from zgcm.corpus.messages import messages_of, said_by
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
 from zgcm.corpus.steps.posttrain import copy_absent, trains_on_messages
-
-SETTINGS: dict[str, Any] = {"reasoning_min_chars": 64}
 
 _ARTIFACT = re.compile(
     r"<\|(?:system|assistant|user|endoftext)[^>]*\|>|\[system prompt\]|api[ _]error", re.IGNORECASE

@@ -1,14 +1,12 @@
 """The step that looks for credentials, personal data and listed terms, and applies the source's policy."""
 
 from collections import Counter
-from typing import Any
 
 from zgcm.corpus.messages import messages_of, messages_text
 from zgcm.corpus.pipeline import Settings
 from zgcm.corpus.sample import Sample
 from zgcm.corpus.text import code_form, prose_form
 
-SETTINGS: dict[str, Any] = {"sensitive_terms": [], "secrets": "review", "pii": "redact"}
 FOUND = "found_"
 """Prefix of the metrics that count findings, for instance `found_email`."""
 

@@ -1,14 +1,11 @@
 """Steps for web text and web questions."""
 
 import re
-from typing import Any
 
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
 from zgcm.corpus.steps.common import number
 from zgcm.corpus.steps.posttrain import trains_on_messages
-
-SETTINGS: dict[str, Any] = {"web_boilerplate_limit": 4}
 
 MIN_UNIQUE_LINES = 0.45
 _BOILERPLATE = re.compile(

@@ -1,0 +1,49 @@
+"""How an attempt ended decides whether another may follow."""
+
+import pytest
+
+from zgcm.train import attempts, stopped
+from zgcm.train.launch import Outcome
+from zgcm.train.spikes import Spike
+
+FAILED, PREEMPTED, ON_TIME = Outcome(1, False, ["the end"]), Outcome(1, True, []), Outcome(0, False, [])
+
+
+def attempt(run, outcome, start=0, reached=0, spike=None):
+    number = attempts.begin(run, start, [])
+    attempts.end(run, number, reached, outcome, spike)
+    return attempts.judge(run, "one", number, 8, outcome)
+
+
+def test_two_attempts_without_progress_stop_the_run_with_the_reason(tmp_path):
+    attempt(tmp_path, FAILED)
+    stopped.check(tmp_path)
+    attempt(tmp_path, FAILED)
+    with pytest.raises(Exception, match=r"(?s)2 attempts in a row made no new checkpoint\. .*the end"):
+        stopped.check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda run: attempt(run, FAILED, reached=3),
+        lambda run: attempts.begin(run, 0, []),  # killed together with its launcher
+        lambda run: attempt(run, PREEMPTED),
+        lambda run: attempt(run, FAILED, spike=Spike(5, 7, "loss")),
+    ],
+    ids=["progress", "killed", "preempted", "spike"],
+)
+def test_these_do_not_count(tmp_path, between):
+    attempt(tmp_path, FAILED)
+    between(tmp_path)
+    stopped.check(tmp_path)
+
+
+@pytest.mark.parametrize(("outcome", "reached"), [(PREEMPTED, 0), (PREEMPTED, 3), (ON_TIME, 3)])
+def test_a_stop_on_request_says_so(tmp_path, outcome, reached):
+    error = attempt(tmp_path, outcome, reached=reached)
+    assert error.what == f"Stopped on request; one is saved at iteration {reached} of 8"
+
+
+def test_an_end_in_good_order_without_a_checkpoint_is_a_failure(tmp_path):
+    assert "ended at iteration 0 of 8" in attempt(tmp_path, ON_TIME).what

@@ -1,0 +1,50 @@
+"""`zgcm preflight`: does this machine do what the recipe needs."""
+
+import textwrap
+from typing import Annotated, Any
+
+import typer
+
+from zgcm.cli.opened import Opened, recipe_verb
+from zgcm.preflight import PARTS
+
+
+@recipe_verb()
+def preflight(
+    opened: Opened,
+    only: Annotated[str, typer.Option(help=f"Parts to run, separated by commas: {', '.join(PARTS)}.")] = "",
+) -> None:
+    """Check machine, storage, network, precision and checkpoints before GPU-weeks depend on them.
+
+    Needs no data. Each part ran (with figures), failed (why), or does not apply (why). A few minutes; writes
+    results/preflight.json, and ends with 1 when a part failed. A recipe with `preflight: true` trains only
+    after a preflight on the same kind of machine in which nothing failed.
+    """
+    from zgcm.preflight.report import failures, run_parts
+    from zgcm.rundir.stamp import check_stamp
+
+    check_stamp(opened.layout.stamp, opened.recipe.name)
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    report = run_parts(opened.recipe, opened.layout, names)
+    broken = failures(report)
+    opened.say(report, f"{table(report)}\n{last_line(report, broken)} -> {opened.layout.preflight}")
+    if broken:
+        raise typer.Exit(1)
+
+
+def table(report: dict[str, Any]) -> str:
+    lines = []
+    for name, part in report["parts"].items():
+        head = f"{name:<10} {part['status']:<15} {part['seconds']:>5.0f} s  "
+        lines += textwrap.wrap(
+            part["line"], 110, initial_indent=head, subsequent_indent=" " * 12, break_on_hyphens=False
+        )
+    return "\n".join(lines)
+
+
+def last_line(report: dict[str, Any], broken: list[str]) -> str:
+    if broken:
+        return f"preflight failed: {', '.join(broken)}"
+    statuses = [part["status"] for part in report["parts"].values()]
+    ran, others = statuses.count("ran"), statuses.count("not applicable")
+    return f"preflight passed: {ran} parts ran, {others} do not apply"
