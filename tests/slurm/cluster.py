@@ -1,0 +1,104 @@
+"""What the tests do on the local Slurm: start a workflow, look at its jobs, wait, and compare how it ended."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.train.workspace import make, write_recipe
+
+CHECKOUT = Path(__file__).parents[2]
+ITERATIONS, SAVE_INTERVAL = 100, 20
+STAGE = {
+    **{"resources": {"nodes": 2}, "seq_length": 16, "micro_batch_size": 1, "global_batch_size": 2},
+    "schedule": {"train_iters": ITERATIONS},
+    "checkpoints": {"save_interval": SAVE_INTERVAL},
+}
+# Only so that a test waits seconds where a user waits minutes.
+PATIENCE = ["--slurm-init-seconds-before-status-checks", "2", "--seconds-between-status-checks", "2"]
+PATIENCE += ["--latency-wait", "5"]
+
+
+def workspace(root: Path, **stage: Any) -> Path:
+    """The data of the stage `one` and its recipe, changed by `stage`."""
+    from zgcm.config.recipe import deep_merge
+
+    longer = {"schedule": {"train_iters": 10 * ITERATIONS}}  # it counts from the beginning of `one`
+    changes = {"stages": {"one": deep_merge(STAGE, stage), "two": longer}}
+    make(root / "results", **changes)
+    write_recipe(root / "recipe.yaml", **changes)
+    return root
+
+
+def start(root: Path, *options: str) -> subprocess.Popen[bytes]:
+    """`snakemake --profile slurm` for the stage `one`; what it prints goes to root/snakemake.log."""
+    command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--directory", root, *PATIENCE]
+    command += ["--configfile", root / "recipe.yaml", *options, "--", "results/one/done"]
+    with (root / "snakemake.log").open("ab") as log:
+        return subprocess.Popen(
+            command, cwd=CHECKOUT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+
+
+def finish(process: subprocess.Popen[bytes], root: Path, seconds: float = 240) -> None:
+    """Wait for a workflow that must succeed."""
+    code = process.wait(seconds)
+    assert code == 0, told(root)
+
+
+def told(root: Path) -> str:
+    """All that a person would look at after a failure."""
+    logs = [root / "snakemake.log", *root.glob(".snakemake/slurm_logs/**/*.log")]
+    logs += [root / "results/logs/train/one.log", *root.glob("results/one/runs/*/logs/*")]
+    return "\n".join(f"--- {log}\n{log.read_text(errors='replace')[-3000:]}" for log in logs if log.exists())
+
+
+def slurm(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+
+def jobs(root: Path, states: str = "PENDING,RUNNING,COMPLETING") -> list[str]:
+    """Ids of this workflow's jobs, oldest first."""
+    rows = slurm("squeue", "-h", "-t", states, "-o", "%A %Z", "-S", "A").splitlines()
+    return [number for number, directory in (row.split(" ", 1) for row in rows) if directory == str(root)]
+
+
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = 120) -> Any:
+    """The first true value of the condition."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.1)
+    return value
+
+
+def run_directory(root: Path) -> Path:
+    return next((root / "results/one/runs").glob("*"))
+
+
+def losses(root: Path) -> list[str]:
+    """Losses as exact text."""
+    path = next((root / "results/one/runs").glob("*/loss.jsonl"), None)
+    lines = path.read_text().splitlines(keepends=True) if path else []
+    return [float(json.loads(line)["loss"]).hex() for line in lines if line.endswith("\n")]
+
+
+def attempts(root: Path) -> list[dict[str, Any]]:
+    path = next((root / "results/one/runs").glob("*/run.json"), None)
+    return json.loads(path.read_text())["attempts"] if path else []
+
+
+def training(root: Path, iterations: int = SAVE_INTERVAL + 5) -> str:
+    """Wait until so many iterations are done; the job's id."""
+    wait_until(lambda: len(losses(root)) >= iterations, f"{iterations} iterations; {told(root)}")
+    return jobs(root)[0]
+
+
+def result(root: Path) -> tuple[list[str], bytes]:
+    """The losses of all iterations, and `done` with the digest of the weights."""
+    return losses(root), (root / "results/one/done").read_bytes()
+
+
