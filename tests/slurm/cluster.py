@@ -62,7 +62,7 @@ def slurm(*command: str) -> str:
 
 def jobs(root: Path, states: str = "PENDING,RUNNING,COMPLETING") -> list[str]:
     """Ids of this workflow's jobs, oldest first."""
-    rows = slurm("squeue", "-h", "-t", states, "-o", "%A %Z", "-S", "A").splitlines()
+    rows = slurm("squeue", "-h", "-t", states, "-o", "%A %Z", "-S", "i").splitlines()
     return [number for number, directory in (row.split(" ", 1) for row in rows) if directory == str(root)]
 
 
