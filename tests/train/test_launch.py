@@ -30,7 +30,7 @@ def test_one_process_needs_no_launcher():
 
 def test_one_node_meets_at_a_port_of_its_own():
     torchrun = command(Resources(processes_per_node=2), SETTINGS, LOGS)
-    assert torchrun[1:3] == ["-m", "torch.distributed.run"]
+    assert torchrun[1:3] == ["-m", "zgcm.train.agent"]
     assert "--standalone" in torchrun and "--nproc-per-node=2" in torchrun
 
 

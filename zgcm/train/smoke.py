@@ -16,6 +16,7 @@ from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
 from zgcm.rundir import owner
+from zgcm.stopping import Stopped
 from zgcm.train import losslog, stopped
 from zgcm.train.arguments import Options, megatron_argv, plan, train_stage
 from zgcm.train.inputs import Inputs, gather
@@ -110,7 +111,7 @@ def failure(name: str, scratch: Path, outcome: Outcome, taken: int, steps: int) 
     if (scratch / stopped.NAME).exists():
         return ZgcmError(**read_json(scratch / stopped.NAME))
     if outcome.signalled:
-        return ZgcmError(f"Stopped on request after {taken} of {steps} steps; nothing was saved")
+        return Stopped(outcome.signalled, f"{taken} of {steps} steps were taken, nothing was saved")
     return ZgcmError(
         f"The trainer of {name} ended after {taken} of {steps} steps; its last lines:\n    "
         + "\n    ".join(outcome.last_lines)
