@@ -44,7 +44,7 @@ def check(task: Task) -> Answer:
         try:
             code = process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)  # which both launchers answer by ending their processes
+            process.send_signal(signal.SIGQUIT)  # which both launchers answer by ending their processes
             process.wait()
             return failed(f"{needs.world_size} processes did not finish within {TIMEOUT} s")
     if code:

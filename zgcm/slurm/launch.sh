@@ -8,6 +8,7 @@
 # the others' lines that begin with "zgcm".
 # SIGTERM, SIGUSR1 and SIGUSR2 (scancel, time limit, preemption) reach the trainers as SIGTERM, which they answer by
 # saving; torch.distributed.run ignores it, or it would kill them 30 s later. They may take as long as Slurm lets them.
+# SIGQUIT kills them at once.
 # When one COMMAND fails, the others are stopped; the exit code is that of the first one that failed, and the end of
 # its log is printed. A job with another number of nodes is refused (exit code 78).
 set -euo pipefail
@@ -76,7 +77,7 @@ srun --overlap --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 "${gpus_op
 step=$!
 # srun itself would answer SIGTERM by killing the step.
 trap 'scancel --signal=TERM "$(cat "$log.step")" || true' TERM USR1 USR2
-trap 'scancel --signal=KILL "$(cat "$log.step")" || true' INT
+trap 'scancel --signal=KILL "$(cat "$log.step")" || true' QUIT
 code=0
 while kill -0 "$step" 2>/dev/null; do
 	wait "$step" || true

@@ -14,7 +14,7 @@ from types import FrameType
 import psutil
 
 from zgcm.config.stages import Resources
-from zgcm.slurm.launcher import on_every_node
+from zgcm.slurm.launcher import SCRIPT, on_every_node
 from zgcm.stopping import REQUESTS, impatient
 from zgcm.train.speed import PROGRESS
 
@@ -141,6 +141,10 @@ def relaying(process: subprocess.Popen[str], launches_others: bool) -> Iterator[
 def kill(process: subprocess.Popen[str]) -> None:
     """The process, if it still runs, and all below it: torch.distributed.run's trainers would outlive it."""
     if process.poll() is not None:
+        return
+    if str(SCRIPT) in process.args:  # its trainers run on other nodes
+        process.send_signal(signal.SIGQUIT)
+        process.wait()
         return
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process(process.pid).children(recursive=True):
