@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json, write_json, write_text
+from zgcm.io import write_json, write_text
 from zgcm.model import published
 from zgcm.model.convert import read_megatron, write_megatron
-from zgcm.model.described import differences, model_of, read_config
+from zgcm.model.described import checked_config, differences, model_of, read_config
 from zgcm.model.megatron_files import find_checkpoint, read_facts
 from zgcm.model.weights import write_safetensors
 
@@ -57,7 +57,7 @@ def to_huggingface(
 
     Raises ZgcmError when the checkpoint is not of that model or lacks rows.
     """
-    config = read_json(config_file)
+    config = checked_config(config_file)
     model, rows = model_of(config, str(config_file)), config["vocab_size"]
     found = find_checkpoint(checkpoint)
     facts, used = read_facts(found), vocabulary or rows
