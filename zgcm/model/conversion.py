@@ -4,7 +4,9 @@ Weights are bit for bit the same in both. What differs is the vocabulary's paddi
 tokenizer's size exist on one side and not on the other, and are trimmed and padded only as asked.
 """
 
+import contextlib
 import shutil
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -37,9 +39,8 @@ def to_megatron(directory: Path, output: Path, vocabulary: int | None) -> Summar
         raise ZgcmError(
             "The vocabulary does not fit", where=str(directory / "config.json"), found="; ".join(odd)
         )
-    building = _begin(output)
-    write_megatron(directory, building, model, kept)
-    _finish(building, output)
+    with _building(output, directory) as building:
+        write_megatron(directory, building, model, kept)
     return {
         "to": "megatron",
         "output": str(output),
@@ -69,18 +70,19 @@ def to_huggingface(
             expected=f"at least {used} in both",
             hint="say with --vocabulary how many rows are tokens; the others are padding",
         )
+    if tokenizer is not None and not tokenizer.is_dir():
+        raise ZgcmError("There is no such directory", where=str(tokenizer), hint="correct --tokenizer")
     dtype = facts.dtype
-    building = _begin(output)
-    named = read_megatron(found, model, used, rows)
-    write_safetensors(building, published.shapes(model, rows), named, getattr(torch, dtype))
-    described = {key: value for key, value in config.items() if key not in ("dtype", "torch_dtype")}
-    write_json(building / "config.json", {**described, "dtype": dtype})
-    for name in MODEL_CODE:
-        write_text(building / name, files("zgcm.model.hf").joinpath(name).read_text())
-    for name in TOKENIZER_FILES:
-        if (source := (tokenizer or config_file.parent) / name).is_file():
-            shutil.copyfile(source, building / name)
-    _finish(building, output)
+    with _building(output, checkpoint) as building:
+        named = read_megatron(found, model, used, rows)
+        write_safetensors(building, published.shapes(model, rows), named, getattr(torch, dtype))
+        described = {key: value for key, value in config.items() if key not in ("dtype", "torch_dtype")}
+        write_json(building / "config.json", {**described, "dtype": dtype})
+        for name in MODEL_CODE:
+            write_text(building / name, files("zgcm.model.hf").joinpath(name).read_text())
+        for name in TOKENIZER_FILES:
+            if (source := (tokenizer or config_file.parent) / name).is_file():
+                shutil.copyfile(source, building / name)
     return {
         "to": "huggingface",
         "output": str(output),
@@ -91,17 +93,25 @@ def to_huggingface(
     }
 
 
-def _begin(output: Path) -> Path:
-    """A directory beside `output` to write in, so that nothing half-written has its name."""
-    if output.exists():
+@contextlib.contextmanager
+def _building(output: Path, source: Path) -> Iterator[Path]:
+    """A directory beside `output` to write in, which gets its name when the block succeeds and goes when it
+    does not."""
+    if output.exists() or output.is_symlink():
         raise ZgcmError(
             "The output exists already", where=str(output), hint="name another directory, or remove this one"
+        )
+    if source.resolve() in output.resolve().parents:
+        raise ZgcmError(
+            "The output lies inside the weights that are converted",
+            where=str(output),
+            hint="name a directory outside of them",
         )
     building = output.with_name(f".{output.name}.unfinished")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
-    return building
-
-
-def _finish(building: Path, output: Path) -> None:
-    building.rename(output)
+    try:
+        yield building
+        building.rename(output)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.model.published import Shape
+from zgcm.model.told import writing
 
 SHARD_BYTES = 5_000_000_000
 INDEX = "model.safetensors.index.json"
@@ -53,7 +54,8 @@ def write_safetensors(
                     expected=f"{expected} {shapes[expected]}",
                 )
             shard[name] = tensor.to(dtype).contiguous()
-        save_file(shard, directory / file, metadata={"format": "pt"})
+        with writing(directory / file):
+            save_file(shard, directory / file, metadata={"format": "pt"})
         weight_map |= dict.fromkeys(names, file)
     total = {
         "total_size": sum(sizes.values()),
