@@ -9,16 +9,14 @@ from operator import attrgetter
 from snakemake.logging import logger
 
 from zgcm import identity
-from zgcm.layout import compared_shards, mix_shards, raw_input, source_shards, used_shards
+from zgcm.layout import PACKED_PARTS, compared_shards, mix_shards, raw_input, source_shards, used_shards
 from zgcm.preflight.needs import needs_id
 from zgcm.report.recipe import assumptions
 
 DOCUMENT_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "documents"]
 PACKED_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "packed"]
 ADOPTED_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.prefixes]
-PACKED_PARTS = [
-    f"{part}.{suffix}" for part in ("tokens", "targets", "cu_seqlens") for suffix in ("bin", "idx")
-]
+PACKED_FILES = [f"{part}.{suffix}" for part in PACKED_PARTS for suffix in ("bin", "idx")]
 # Mixes with the same evaluation files share the shards' contamination; any of them names it to the verb.
 EVALUATIONS = {
     identity.evaluation_set(mix.decontaminate): name
@@ -72,10 +70,6 @@ def stage_id(wildcards):
 
 def export_id(wildcards):
     return recipe_id("export", wildcards.stage)
-
-
-def preflight_id():
-    return needs_id(RECIPE)
 
 
 def report_id():
@@ -218,8 +212,7 @@ def step_resource(step, name):
 
 
 def step_threads(step):
-    needs = getattr(RECIPE.step_resources, step)
-    return needs.processes_per_node * needs.cpus_per_process
+    return step_resource(step, "cores_per_node")
 
 
 def stage_resource(name):
@@ -233,17 +226,20 @@ def stage_resource(name):
 
 def stage_threads(wildcards):
     """Cores of one node: Slurm gets one task a node, and the launcher starts the node's processes."""
-    needs = RECIPE.stages[wildcards.stage].resources
-    return needs.processes_per_node * needs.cpus_per_process
+    return RECIPE.stages[wildcards.stage].resources.cores_per_node
 
 
 def stage_mpi(wildcards):
-    """`mpi` switches the executor's single-task srun off; it is refused where there is one task."""
-    return "srun" if RECIPE.stages[wildcards.stage].resources.nodes > 1 else None
+    return mpi(RECIPE.stages[wildcards.stage].resources)
 
 
 def stage_slurm_extra(wildcards):
     return slurm_extra(RECIPE.stages[wildcards.stage].resources)
+
+
+def mpi(needs):
+    """`mpi` switches the executor's single-task srun off; it is refused where there is one task."""
+    return "srun" if needs.nodes > 1 else None
 
 
 def slurm_extra(needs):
@@ -251,26 +247,12 @@ def slurm_extra(needs):
     return f"{gpus}--ntasks-per-node=1"
 
 
-def widest():
-    """What the training stage with most processes asks for: the preflight runs where it would."""
-    stages = [stage.resources for stage in RECIPE.train_stages().values()]
-    return max(stages, key=attrgetter("world_size"), default=RECIPE.step_resources.mix)
-
-
-def widest_resource(name):
-    return getattr(widest(), name)
-
-
-def widest_threads():
-    return widest().processes_per_node * widest().cpus_per_process
-
-
-def widest_mpi():
-    return "srun" if widest().nodes > 1 else None
-
-
-def widest_slurm_extra():
-    return slurm_extra(widest())
+# What the training stage with most processes asks for: the preflight runs where it would.
+WIDEST = max(
+    [stage.resources for stage in RECIPE.train_stages().values()],
+    key=attrgetter("world_size"),
+    default=RECIPE.step_resources.mix,
+)
 
 
 def container_image(environment):

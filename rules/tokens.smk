@@ -163,7 +163,7 @@ rule pack:
         indexes=of_the_mix(index_idx),
         facts=of_the_mix(LAYOUT.index_facts),
     output:
-        expand("results/mixes/{{mix}}/{{shard}}_{part}", part=PACKED_PARTS),
+        expand("results/mixes/{{mix}}/{{shard}}_{part}", part=PACKED_FILES),
         manifest="results/mixes/{mix}/{shard}.json",
     log:
         "results/logs/pack/{mix}/{shard}.log",

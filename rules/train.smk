@@ -79,16 +79,16 @@ rule preflight:
     benchmark:
         "results/benchmarks/preflight/preflight.tsv"
     params:
-        recipe_id=preflight_id(),
-    threads: widest_threads()
+        recipe_id=needs_id(RECIPE),
+    threads: WIDEST.cores_per_node
     resources:
-        mem_mb=widest_resource("mem_mb"),
+        mem_mb=WIDEST.mem_mb,
         runtime=60,
-        nodes=widest_resource("nodes"),
-        tasks=widest_resource("nodes"),
-        mpi=widest_mpi(),
-        slurm_partition=widest_resource("partition"),
-        slurm_extra=widest_slurm_extra(),
+        nodes=WIDEST.nodes,
+        tasks=WIDEST.nodes,
+        mpi=mpi(WIDEST),
+        slurm_partition=WIDEST.partition,
+        slurm_extra=slurm_extra(WIDEST),
     conda:
         "../envs/megatron.yaml"
     container:

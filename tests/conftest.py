@@ -2,9 +2,17 @@
 
 import os
 
+import pytest
+
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
 os.environ.pop("ZGCM_RECIPE", None)
 
 # submitit configures `logging` when it is imported, which closes every handler there is, also pytest's own.
 # This file is read before pytest makes them.
 import submitit  # noqa: F401
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of training last, whatever was asked for: some put megatron-core's CPU layer into this
+    process, which changes torch for whoever comes after."""
+    items.sort(key=lambda item: "tests/train/" in item.path.as_posix())

@@ -59,7 +59,7 @@ def atomic_open(path: Path) -> Iterator[BinaryIO]:
         temporary.replace(path)
         fsync_directory(path.parent)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not is_disk_full(error):
             raise
         raise disk_full(path) from error
     finally:
@@ -110,6 +110,12 @@ def refused(error: OSError) -> ZgcmError | None:
         "The system refuses a file or directory", where=str(error.filename or ""), found=str(error.strerror),
         hint=causes[error.errno],
     )  # fmt: skip
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error is that of a full disk or quota; safetensors has only the system's text."""
+    full = (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "errno", None) in full or any(os.strerror(code) in str(error) for code in full)
 
 
 def disk_full(path: Path) -> ZgcmError:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from zgcm.config.recipe import Recipe
 
 
+PACKED_PARTS = ("tokens", "targets", "cu_seqlens")
+"""The three .bin/.idx pairs of a packed shard."""
+
+
 def shard_name(index: int) -> str:
     return f"{index:05d}"
 

@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from zgcm import identity, lengths
+from zgcm import identity, lengths, numbers
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage
 from zgcm.layout import Layout
-from zgcm.report import numbers, runs
+from zgcm.report import runs
 from zgcm.report.evaluations import evaluations
 from zgcm.rundir import owner
 from zgcm.train import stopped

@@ -134,7 +134,7 @@ def test_the_path_of_weights_is_no_identity_and_the_model_is(tmp_path: Path) -> 
 
 def test_the_recipes_of_the_docs_are_valid(tmp_path: Path) -> None:
     """Both overlays on docs/start-anywhere.md, each over the recipe that it names."""
-    for base, name in (("tiny", "mine"), ("zgcm-7b", "mine-7b")):
+    for base, name in (("tiny", "chats"), ("zgcm-7b", "chats-7b")):
         overlay = tmp_path / "overlay.yaml"
         overlay.write_text(documented(name))
         recipe = load_recipe([CHECKOUT / f"config/{base}.yaml", overlay])

@@ -64,13 +64,13 @@ def test_kernels_fail_where_fp8_is_asked_for(task) -> None:  # type: ignore[no-u
 
 
 def test_flash_attention_3_is_for_hopper(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "is_installed", lambda module: True)
+    monkeypatch.setattr(kernels, "is_installed", lambda *modules: True)
     assert kernels.flash3(GPU) == ""
     assert "needs compute capability 9.0, not 10.0" in kernels.flash3({**GPU, "compute_capability": "10.0"})
 
 
 def test_transformer_engine_gives_its_own_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "is_installed", lambda module: True)
+    monkeypatch.setattr(kernels, "is_installed", lambda *modules: True)
     why = "compute capability 8.9 or higher required"
     monkeypatch.setattr(kernels, "_transformer_engine_fp8", lambda: (False, why))
     assert kernels.fp8(GPU) == why
@@ -82,6 +82,6 @@ def test_a_half_installed_engine_is_an_answer(monkeypatch: pytest.MonkeyPatch) -
     def broken() -> tuple[bool, str]:
         raise ImportError("libcublas.so.13: cannot open shared object file")
 
-    monkeypatch.setattr(kernels, "is_installed", lambda module: True)
+    monkeypatch.setattr(kernels, "is_installed", lambda *modules: True)
     monkeypatch.setattr(kernels, "_transformer_engine_fp8", broken)
     assert "libcublas.so.13" in kernels.fp8(GPU)

@@ -28,7 +28,7 @@ def layout(tmp_path: Path) -> Layout:
 def parts(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The parts that the report runs; a test may change them."""
     own = dict(PASSED)
-    monkeypatch.setattr(report, "PARTS", own)
+    monkeypatch.setattr(report, "CHECKS", own)
     return own
 
 

@@ -10,8 +10,8 @@ import pytest
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
-from zgcm.layout import Layout
-from zgcm.tokens.adopt import PARTS, adopt_tokens
+from zgcm.layout import PACKED_PARTS, Layout
+from zgcm.tokens.adopt import adopt_tokens
 from zgcm.tokens.indexed import open_indexed, write_indexed
 from zgcm.tokens.pack import summarize
 from zgcm.tokens.tokenizer import tokenizer_facts
@@ -114,7 +114,7 @@ def test_packed_shards_give_the_same_dataset_as_ours(
     assert facts["learned_tokens"] == 4
     dataset = summarize(whole, layout, "mine")
     assert (dataset["train_records"], dataset["train_tokens"], dataset["padding_fraction"]) == (2, 6, 0.25)
-    for part in PARTS:
+    for part in PACKED_PARTS:
         link = layout.packed_prefix("mine", "00000").with_name(f"00000_{part}")
         assert open_indexed(link).document(0).tolist() == GOOD[part][0]
 

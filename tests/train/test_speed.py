@@ -46,8 +46,8 @@ def test_every_figure_of_a_line(tmp_path, clock, capsys):
     assert "mfu" in sent[1][0]
     printed = capsys.readouterr().err.splitlines()
     assert printed[1] == (
-        "zgcm-progress one 4/6 loss 2.500 grad 0.50 lr 0.001 8.0k tokens/s "
-        "(2.0k a GPU, 10 TFLOP/s full, 8 windowed, MFU 8.0%) 1 s left"
+        "zgcm-progress one 4/6 loss 2.500 grad 0.50 lr 0.001 8,000 tokens/s "
+        "(2,000 a GPU, 10 TFLOP/s full, 8 windowed, MFU 8.0%) 1.0 s left"
     )
     assert printed[2].endswith("finished")
 

@@ -195,7 +195,7 @@ def test_disk_space(ready, monkeypatch):
 def test_results_that_cannot_be_written(ready, monkeypatch):
     recipe, layout = ready
     monkeypatch.setattr(validate.os, "access", lambda path, mode: False)
-    only(findings(recipe, layout, "one"), "results", "cannot be written")
+    only(findings(recipe, layout, "one"), "results", "refuses a file or directory")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_gpus_of_this_machine(ready, monkeypatch, capability, gpus, words):
             }
         },
     )
-    monkeypatch.setattr(validate, "installed", lambda package: True)
+    monkeypatch.setattr(validate, "is_installed", lambda *modules: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")

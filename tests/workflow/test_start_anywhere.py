@@ -25,15 +25,15 @@ SMALL = {  # over the page's recipe: sequences of the mini recipe's length
 
 def overlay() -> str:
     return next(
-        block.split("```")[0] for block in PAGE.split("```yaml\n") if block.startswith("name: mine\n")
+        block.split("```")[0] for block in PAGE.split("```yaml\n") if block.startswith("name: chats\n")
     )
 
 
 def write_recipe(directory: Path, weights: Path | str) -> list[Path]:
     """Recipe files of a run in `directory`, the page's overlay with the weights' path among them."""
-    (directory / "mine.yaml").write_text(overlay().replace("../../results/export/sft", str(weights)))
+    (directory / "chats.yaml").write_text(overlay().replace("../../results/export/sft", str(weights)))
     (directory / "small.yaml").write_text(yaml.safe_dump(SMALL))
-    return [TINY, MINI, directory / "mine.yaml", directory / "small.yaml"]
+    return [TINY, MINI, directory / "chats.yaml", directory / "small.yaml"]
 
 
 def write_conversations(directory: Path) -> None:

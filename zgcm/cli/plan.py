@@ -40,7 +40,7 @@ def plan(
 
 def render(costs: dict[str, Any]) -> str:
     """The plan as text: a table of stages, one of mixes, the totals, and what was assumed."""
-    from zgcm.report import numbers
+    from zgcm import numbers
 
     total, left = costs["totals"], costs["totals"]["to_run"]
     lines = aligned([HEADINGS, *(stage_words(row) for row in costs["stages"])], left=2)
@@ -78,7 +78,7 @@ def render(costs: dict[str, Any]) -> str:
 
 
 def stage_words(row: dict[str, Any]) -> tuple[str, ...]:
-    from zgcm.report import numbers
+    from zgcm import numbers
 
     steps = "?" if row["steps"] is None else f"{row['steps']:,}"
     gpus = str(row["gpus"]) if row["gpus"] else "–"

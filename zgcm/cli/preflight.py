@@ -6,14 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from zgcm.cli.opened import Opened, recipe_verb
-
-PARTS = "versions, kernels, allreduce, storage, losses, reshard"
+from zgcm.preflight import PARTS
 
 
 @recipe_verb()
 def preflight(
     opened: Opened,
-    only: Annotated[str, typer.Option(help=f"Parts to run, separated by commas: {PARTS}.")] = "",
+    only: Annotated[str, typer.Option(help=f"Parts to run, separated by commas: {', '.join(PARTS)}.")] = "",
 ) -> None:
     """Check machine, storage, network, precision and checkpoints before GPU-weeks depend on them.
 
@@ -21,11 +20,11 @@ def preflight(
     results/preflight.json, and ends with 1 when a part failed. A recipe with `preflight: true` trains only
     after a preflight on the same kind of machine in which nothing failed.
     """
-    from zgcm.preflight.report import PARTS, failures, run_parts
+    from zgcm.preflight.report import failures, run_parts
     from zgcm.rundir.stamp import check_stamp
 
     check_stamp(opened.layout.stamp, opened.recipe.name)
-    names = [name.strip() for name in only.split(",") if name.strip()] or list(PARTS)
+    names = [name.strip() for name in only.split(",") if name.strip()]
     report = run_parts(opened.recipe, opened.layout, names)
     broken = failures(report)
     opened.say(report, f"{table(report)}\n{last_line(report, broken)} -> {opened.layout.preflight}")

@@ -93,7 +93,7 @@ def show_problems(opened: Opened, stage: str) -> None:
 
 def problem_text(report: dict[str, Any]) -> str:
     """The problems, a paragraph each; or that there are none, and what the stage will take."""
-    from zgcm.report.numbers import byte_count, count
+    from zgcm.numbers import byte_count, count
 
     name, problems = report["stage"], report["problems"]
     lines = [f"  {found['check']:<8} {found['problem']}" for found in problems]
@@ -110,7 +110,7 @@ def problem_text(report: dict[str, Any]) -> str:
 
 
 def show_smoke(opened: Opened, stage: str, steps: int) -> None:
-    from zgcm.report.numbers import count, duration
+    from zgcm.numbers import count, duration
     from zgcm.train.smoke import smoke
 
     facts = smoke(opened.recipe, opened.layout, stage, steps)

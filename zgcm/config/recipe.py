@@ -11,6 +11,7 @@ from zgcm.config.model import Model, Tokenizer
 from zgcm.config.narrow import narrow
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage, Resources, TrainStage
+from zgcm.errors import ZgcmError
 
 Stage = Annotated[TrainStage | RLStage | AdoptedStage, Field(discriminator="kind")]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -76,6 +77,22 @@ class Recipe(Section):
         if found:
             raise ValueError("\n".join(found))
         return self
+
+    def stage_of[Kind: (TrainStage, AdoptedStage, RLStage)](
+        self, kind: type[Kind], name: str, what: str
+    ) -> Kind:
+        """The stage of that name. Raises ZgcmError when it is of another kind; `what` says in words of which
+        it should be: "megatron-core trains"."""
+        stage = self.stages.get(name)
+        if isinstance(stage, kind):
+            return stage
+        fit = [other for other, found in self.stages.items() if isinstance(found, kind)]
+        raise ZgcmError(
+            f"Not a stage that {what}",
+            where=f"stages.{name}",
+            found=stage.kind if stage else "no such stage",
+            expected=f"one of {', '.join(fit)}" if fit else "this recipe has none",
+        )
 
     def train_stages(self) -> dict[str, TrainStage]:
         return {name: stage for name, stage in self.stages.items() if isinstance(stage, TrainStage)}

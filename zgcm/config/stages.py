@@ -32,6 +32,10 @@ class Resources(Section):
     def world_size(self) -> int:
         return self.nodes * self.processes_per_node
 
+    @property
+    def cores_per_node(self) -> int:
+        return self.processes_per_node * self.cpus_per_process
+
 
 class Optimizer(Section):
     """Muon on the matrices, Adam on embeddings, output head and norms; or Adam alone."""

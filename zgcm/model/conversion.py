@@ -37,7 +37,10 @@ def to_megatron(directory: Path, output: Path, vocabulary: int | None) -> Summar
     kept = vocabulary or rows
     if odd := differences(config, model, kept):
         raise ZgcmError(
-            "The vocabulary does not fit", where=str(directory / "config.json"), found="; ".join(odd)
+            "The vocabulary does not fit",
+            where=str(directory / "config.json"),
+            found="; ".join(odd),
+            hint="say with --vocabulary how many rows are tokens; the others are padding",
         )
     with _building(output, directory) as building:
         write_megatron(directory, building, model, kept)

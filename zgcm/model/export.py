@@ -9,7 +9,6 @@ that the stage kept. The directory is built beside its place and renamed into it
 recipe, same bytes.
 """
 
-import errno
 import os
 import shutil
 from importlib.resources import files
@@ -23,7 +22,7 @@ from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.errors import ZgcmError
-from zgcm.io import disk_full, fsync_directory, read_json, write_json, write_text
+from zgcm.io import disk_full, fsync_directory, is_disk_full, read_json, write_json, write_text
 from zgcm.layout import Layout
 from zgcm.model import published
 from zgcm.model.card import card, lineage
@@ -35,7 +34,6 @@ from zgcm.tokens.tokenizer import tokenizer_facts
 if TYPE_CHECKING:
     from zgcm.model.weights import Named
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
 MODEL_CODE = ("configuration_zgcm.py", "modeling_zgcm.py")
 GENERATION = {"do_sample": True, "temperature": 1.0, "top_p": 1.0}
 """The sampling with which the published model is evaluated."""
@@ -57,8 +55,7 @@ def export_stage(recipe: Recipe, layout: Layout, stage: str) -> dict[str, Any]:
             write_files(building, recipe, layout, stage, facts, tokenizer["end_id"])
             publish(building, layout.export(stage), facts)
         except (OSError, SafetensorError) as error:
-            # safetensors reports the system's error as text
-            if getattr(error, "errno", None) in FULL or "No space left" in str(error):
+            if is_disk_full(error):
                 raise disk_full(building) from error
             raise
         finally:

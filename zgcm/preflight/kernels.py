@@ -4,17 +4,14 @@ FP8 needs Transformer Engine and a GPU of compute capability 8.9 (Ada) or more. 
 (9.0) and the module that Transformer Engine looks for.
 """
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
 from zgcm.preflight.answer import Answer, Task, failed, not_applicable, ran
 from zgcm.preflight.machine import gpus
+from zgcm.train.packages import FLASH_2, FLASH_3, is_installed
 
 HOPPER = "9.0"
-FLASH3_MODULES = ("flash_attn_3.flash_attn_interface", "flash_attn_interface")
-"""Where releases of FlashAttention-3 put their functions."""
-FLASH2_MODULE = "flash_attn"
 
 
 def check(task: Task) -> Answer:
@@ -59,7 +56,7 @@ def flash3(here: dict[str, Any]) -> str:
         return "there is no GPU"
     if here["compute_capability"] != HOPPER:
         return f"FlashAttention-3 needs compute capability {HOPPER}, not {here['compute_capability']}"
-    if not any(is_installed(module) for module in FLASH3_MODULES):
+    if not is_installed(*FLASH_3):
         return "FlashAttention-3 is not installed"
     return ""
 
@@ -68,14 +65,7 @@ def flash2(here: dict[str, Any]) -> str:
     """Why FlashAttention-2 cannot be used, or nothing."""
     if not here["gpus"]:
         return "there is no GPU"
-    return "" if is_installed(FLASH2_MODULE) else "FlashAttention-2 is not installed"
-
-
-def is_installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package around it
-        return False
+    return "" if is_installed(*FLASH_2) else "FlashAttention-2 is not installed"
 
 
 def asked(question: Callable[[], tuple[bool, str]]) -> str:

@@ -10,6 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from zgcm.config.recipe import Recipe
@@ -17,30 +18,26 @@ from zgcm.errors import ZgcmError
 from zgcm.identity import changed_keys
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.preflight import allreduce, kernels, losses, reshard, storage, versions
+from zgcm.preflight import PARTS, allreduce
 from zgcm.preflight.answer import Answer, Task, failed
 from zgcm.preflight.machine import machine
 from zgcm.preflight.needs import needs_id
 
-PARTS: dict[str, Callable[[Task], Answer]] = {
-    "versions": versions.check,
-    "kernels": kernels.check,
-    "allreduce": allreduce.check,
-    "storage": storage.check,
-    "losses": losses.check,
-    "reshard": reshard.check,
+CHECKS: dict[str, Callable[[Task], Answer]] = {
+    name: import_module(f"zgcm.preflight.{name}").check for name in PARTS
 }
 MAKE = "run: zgcm preflight"
 
 
 def run_parts(recipe: Recipe, layout: Layout, names: list[str]) -> dict[str, Any]:
-    """Run these parts one after the other; returns the report, which the first node also writes.
+    """Run these parts, or all, one after the other; returns the report, which the first node also writes.
 
     Other nodes of a job take part in `allreduce` alone. Raises ZgcmError on an unknown part.
     """
-    unknown = [name for name in names if name not in PARTS]
+    unknown = [name for name in names if name not in CHECKS]
     if unknown:
-        raise ZgcmError("No such part of the preflight", found=", ".join(unknown), expected=", ".join(PARTS))
+        raise ZgcmError("No such part of the preflight", found=", ".join(unknown), expected=", ".join(CHECKS))
+    names = names or list(CHECKS)
     if not allreduce.first_node():
         names = [name for name in names if name == "allreduce"]
     here, asked = machine(), needs_id(recipe)
@@ -65,7 +62,7 @@ def answer(name: str, task: Task) -> dict[str, Any]:
     task.work.mkdir(parents=True)
     began = time.time()
     try:
-        found = PARTS[name](task)
+        found = CHECKS[name](task)
     except ZgcmError as error:
         found = failed(error.paragraph())
     except OSError as error:
@@ -81,7 +78,7 @@ def kept(layout: Layout, here: dict[str, Any], asked: str) -> dict[str, Any]:
         return {}
     before = read_json(layout.preflight)
     same = before["machine"] == here and before["needs"] == asked
-    return {name: before["parts"][name] for name in PARTS if name in before["parts"]} if same else {}
+    return {name: before["parts"][name] for name in CHECKS if name in before["parts"]} if same else {}
 
 
 def require(recipe: Recipe, layout: Layout) -> None:
@@ -101,7 +98,7 @@ def require(recipe: Recipe, layout: Layout) -> None:
         )
     if report["needs"] != needs_id(recipe):
         raise ZgcmError("The preflight was made for other settings of the recipe", where=where, hint=MAKE)
-    missing = [name for name in PARTS if name not in report["parts"]]
+    missing = [name for name in CHECKS if name not in report["parts"]]
     if missing:
         raise ZgcmError(
             "Parts of the preflight were never run",

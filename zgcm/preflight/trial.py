@@ -16,7 +16,7 @@ from zgcm.errors import ZgcmError
 from zgcm.io import write_json
 from zgcm.layout import Layout
 from zgcm.preflight.text import EOD, write_text
-from zgcm.rundir import owner
+from zgcm.rundir import manifest, owner
 from zgcm.train import losslog
 from zgcm.train.arguments import Plan, megatron_argv
 from zgcm.train.inputs import Inputs
@@ -104,7 +104,7 @@ def run_trial(
         outcome = launch(stage.resources, run, me.token, log)
     saved = run / "checkpoints" / f"iter_{steps:07d}"
     losses = [row["loss"] for row in losslog.read_losses(run)]
-    whole = (saved / "manifest.json").is_file() if save else len(losses) == steps
+    whole = manifest.is_complete(saved) if save else len(losses) == steps
     # Under torch.distributed.run a trainer that has saved may still end with 1: the checkpoint decides.
     if not whole or (outcome.returncode and not save):
         raise ZgcmError(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zgcm.report import numbers
+from zgcm import numbers
 from zgcm.report.svg import Point, drawing, log_ticks, polyline, smooth, tag, text, thin, ticks
 
 SMOOTH_FROM = 60  # with fewer points a moving mean hides more than it shows

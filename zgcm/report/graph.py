@@ -7,10 +7,10 @@ what is drawn; zgcm.report.dag places and draws it.
 from dataclasses import dataclass, field
 from typing import Any
 
+from zgcm import numbers
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage, TrainStage
-from zgcm.report import numbers
 
 LISTED = 6  # names in a box of sources; the rest is counted
 

@@ -13,10 +13,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from zgcm import numbers
 from zgcm.config.recipe import Recipe
 from zgcm.io import write_text
 from zgcm.layout import Layout
-from zgcm.report import counts, curves, dag, graph, notes, numbers, runs, sections
+from zgcm.report import counts, curves, dag, graph, notes, runs, sections
 from zgcm.report.evaluations import evaluations
 from zgcm.report.table import first_tokens, stage_table
 from zgcm.rundir import manifest

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from zgcm import __version__
+from zgcm import __version__, numbers
 from zgcm.config.plan import parameters
 from zgcm.config.recipe import Recipe
 from zgcm.io import read_json
 from zgcm.layout import Layout
-from zgcm.report import numbers, runs
+from zgcm.report import runs
 from zgcm.report.counts import KINDS
 
 MANIFEST_LIMIT = 20_000  # characters shown; the export of a large model lists hundreds of files

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from zgcm import lengths
+from zgcm import lengths, numbers
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage
 from zgcm.layout import Layout
-from zgcm.report import numbers, runs
+from zgcm.report import runs
 from zgcm.status import stage_states
 
 HEADINGS = ("stage", "kind", "steps", "tokens", "loss or reward", "time", "state")

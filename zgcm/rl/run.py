@@ -110,12 +110,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
 
 
 def rl_stage(recipe: Recipe, name: str) -> RLStage:
-    stages = recipe.rl_stages()
-    if name not in stages:
-        raise ZgcmError(
-            f"{name} is no RL stage of this recipe", expected=", ".join(stages) or "(the recipe has none)"
-        )
-    return stages[name]
+    return recipe.stage_of(RLStage, name, "`zgcm rl` trains")
 
 
 def check_consistent(name: str, stage: RLStage) -> None:

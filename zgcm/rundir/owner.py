@@ -80,6 +80,17 @@ def is_alive(owner: Owner, run: Path) -> bool:
     return time.time() - (run / NAME).stat().st_mtime < HEARTBEAT_LIMIT
 
 
+def refusal(other: Owner, run: Path) -> ZgcmError:
+    """What a second writer is told."""
+    job = f", Slurm job {other.slurm_job_id}" if other.slurm_job_id else ""
+    return ZgcmError(
+        "Another live process writes this run",
+        where=str(run),
+        found=f"process {other.pid} on {other.host}{job}",
+        hint="wait for it or stop it, then repeat the command; nothing was changed",
+    )
+
+
 @contextlib.contextmanager
 def owning(run: Path) -> Iterator[Owner]:
     """Own `run` for the duration of a block. Raises ZgcmError when another live process owns it."""
@@ -89,13 +100,7 @@ def owning(run: Path) -> Iterator[Owner]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         other = read_owner(run)
         if other is not None and is_alive(other, run):
-            job = f", Slurm job {other.slurm_job_id}" if other.slurm_job_id else ""
-            raise ZgcmError(
-                "Another live process writes this run",
-                where=str(run),
-                found=f"process {other.pid} on {other.host}{job}",
-                hint="wait for it or stop it, then repeat the command; nothing was changed",
-            )
+            raise refusal(other, run)
         write_json(run / NAME, asdict(me))
     try:
         yield me

@@ -16,13 +16,12 @@ import numpy as np
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file, write_json
-from zgcm.layout import Layout
+from zgcm.layout import PACKED_PARTS, Layout
 from zgcm.tokens.indexed import Indexed, data_path, index_path, open_indexed
 from zgcm.tokens.inspect import Report, inspect_index
 from zgcm.tokens.pack import IGNORE_INDEX
 from zgcm.tokens.tokenizer import tokenizer_facts
 
-PARTS = ("tokens", "targets", "cu_seqlens")
 SHOWN = 5
 
 
@@ -37,7 +36,7 @@ def adopt_tokens(recipe: Recipe, layout: Layout, mix: str, shard: str) -> dict[s
     if section.kind == "packed":
         assert section.sequence_length is not None, "a packed mix has a sequence_length"
         facts = check_packed(layout, mix, prefix, section.sequence_length)
-        links = {f"{shard}_{part}": _part(prefix, part) for part in PARTS}
+        links = {f"{shard}_{part}": _part(prefix, part) for part in PACKED_PARTS}
     else:
         facts = check_documents(layout, mix, prefix)
         links = {layout.mix_prefix(mix, shard).name: prefix}
@@ -68,7 +67,7 @@ def check_documents(layout: Layout, mix: str, prefix: Path) -> dict[str, Any]:
 def check_packed(layout: Layout, mix: str, prefix: Path, length: int) -> dict[str, Any]:
     """The same of PREFIX_tokens, PREFIX_targets and PREFIX_cu_seqlens, with what a packed shard states."""
     _inspect(layout, mix, _part(prefix, "tokens"))
-    tokens, targets, edges = (open_indexed(_part(prefix, part)) for part in PARTS)
+    tokens, targets, edges = (open_indexed(_part(prefix, part)) for part in PACKED_PARTS)
     if problems := list(packed_problems(tokens, targets, edges, length)):
         more = f"; and {len(problems) - SHOWN:,} more" if len(problems) > SHOWN else ""
         raise _unfit(mix, prefix, "; ".join(problems[:SHOWN]) + more)
@@ -83,7 +82,7 @@ def check_packed(layout: Layout, mix: str, prefix: Path, length: int) -> dict[st
         "learned_tokens": int((targets.tokens != IGNORE_INDEX).sum()),
         "padding_fraction": 1 - count / (sequences * length),
         **{"too_long": 0, "without_loss": 0, "reported": []},
-        "parts": {part: _digests(_part(prefix, part)) for part in PARTS},
+        "parts": {part: _digests(_part(prefix, part)) for part in PACKED_PARTS},
     }
 
 

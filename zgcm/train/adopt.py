@@ -8,7 +8,6 @@ Hugging Face weights are converted, Megatron's files are linked. The run id hold
 so the same weights from another place are the same run.
 """
 
-import errno
 import shutil
 import sys
 import time
@@ -20,7 +19,7 @@ from zgcm import identity
 from zgcm.config.recipe import Recipe
 from zgcm.config.stages import AdoptedStage
 from zgcm.errors import ZgcmError
-from zgcm.io import disk_full, fsync_directory, sha256_file, write_json
+from zgcm.io import disk_full, fsync_directory, is_disk_full, sha256_file, write_json
 from zgcm.layout import Layout
 from zgcm.model.described import differences, read_config, rotary_base
 from zgcm.model.megatron_files import RELEASE, Facts, find_checkpoint, read_facts, read_index
@@ -31,7 +30,6 @@ from zgcm.tokens.tokenizer import tokenizer_facts
 from zgcm.train.continuation import continuation_problems
 
 Files = dict[str, dict[str, Any]]
-FULL = (errno.ENOSPC, errno.EDQUOT)
 PACKAGES = ("torch", "safetensors", "megatron-core")
 
 
@@ -59,7 +57,7 @@ def adopt_weights(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
             check_consumers(recipe, name, done)
             run = settle(layout, name, checkpoint, done)
         except OSError as error:
-            raise (disk_full(building) if error.errno in FULL else error) from error
+            raise (disk_full(building) if is_disk_full(error) else error) from error
         finally:
             shutil.rmtree(building, ignore_errors=True)
         origin = {"path": str(source.resolve()), "format": stage.format, "files": files}
@@ -70,15 +68,7 @@ def adopt_weights(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
 
 
 def adopted_stage(recipe: Recipe, name: str) -> AdoptedStage:
-    stage = recipe.stages.get(name)
-    if isinstance(stage, AdoptedStage):
-        return stage
-    raise ZgcmError(
-        "Not a stage that the recipe adopts",
-        where=f"stages.{name}",
-        found=stage.kind if stage else "no such stage",
-        expected=f"one of {', '.join(recipe.adopted_stages()) or 'none: no stage has `kind: adopted`'}",
-    )
+    return recipe.stage_of(AdoptedStage, name, "the recipe adopts")
 
 
 def convert_published(

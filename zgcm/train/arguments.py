@@ -83,15 +83,7 @@ def packed_plan(stage: TrainStage, name: str, metadata: dict[str, Any]) -> Plan:
 
 
 def train_stage(recipe: Recipe, name: str) -> TrainStage:
-    stage = recipe.stages.get(name)
-    if isinstance(stage, TrainStage):
-        return stage
-    raise ZgcmError(
-        "Not a stage that megatron-core trains",
-        where=f"stages.{name}",
-        found=stage.kind if stage else "no such stage",
-        expected=f"one of {', '.join(recipe.train_stages())}",
-    )
+    return recipe.stage_of(TrainStage, name, "megatron-core trains")
 
 
 def only_mix(stage: TrainStage, name: str) -> str:

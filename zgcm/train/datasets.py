@@ -17,6 +17,8 @@ from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
 from megatron.core.datasets.indexed_dataset import IndexedDataset
 from torch.utils.data import Dataset
 
+from zgcm.layout import PACKED_PARTS
+
 IGNORED = -100  # target of a token that is read but not learned
 
 Sample = dict[str, torch.Tensor]
@@ -136,9 +138,7 @@ class PackedSequences(Dataset):
         self, prefixes: list[str], share: Callable[[int], range], seq_length: int, pad: int, samples: int
     ) -> None:
         self.shards = [
-            tuple(
-                IndexedDataset(f"{prefix}_{part}", mmap=True) for part in ("tokens", "targets", "cu_seqlens")
-            )
+            tuple(IndexedDataset(f"{prefix}_{part}", mmap=True) for part in PACKED_PARTS)
             for prefix in prefixes
         ]
         for prefix, shard in zip(prefixes, self.shards, strict=True):

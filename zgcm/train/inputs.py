@@ -3,7 +3,6 @@
 `gather` finds everything that is wrong before any process starts and says it at once.
 """
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from zgcm.rundir import manifest
 from zgcm.train import shards
 from zgcm.train.arguments import only_mix, train_stage
 from zgcm.train.continuation import continuation_problems
+from zgcm.train.packages import is_installed
 
 EOD = "<|endoftext|>"
 
@@ -93,7 +93,7 @@ def examine(recipe: Recipe, layout: Layout, name: str) -> tuple[Inputs, list[str
 
 def engine_problems(stage: TrainStage, name: str) -> list[str]:
     """An engine asked for where it is not installed; megatron-core would fail with a riddle."""
-    if stage.engine == "local" or importlib.util.find_spec("transformer_engine"):
+    if stage.engine == "local" or is_installed("transformer_engine"):
         return []
     asked = "engine: transformer_engine" + (" and FP8" if stage.fp8 else "")
     return [

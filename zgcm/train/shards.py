@@ -11,8 +11,8 @@ import numpy as np
 
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file
+from zgcm.layout import PACKED_PARTS
 
-PACKED_PARTS = ("tokens", "targets", "cu_seqlens")
 ENDS = (".bin", ".idx")
 
 

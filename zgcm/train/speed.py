@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from zgcm.numbers import count, duration
 from zgcm.train.losslog import SPEED
 
 PROGRESS = "zgcm-progress "  # the launcher shows the user the trainer's lines that begin with it
@@ -102,18 +103,3 @@ class Speed:
             f"{duration(rest)} left" if line["iteration"] < self.total else "finished",
         ]
         return " ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6000:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
-def count(value: float) -> str:
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= limit:
-            return f"{value / limit:.1f}{unit}"
-    return f"{value:.0f}"

@@ -3,18 +3,18 @@
 megatron-core writes its curves to TensorBoard and W&B itself; SwanLab reads along what goes to TensorBoard.
 """
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 from zgcm.config.stages import TrainStage
 from zgcm.errors import ZgcmError
+from zgcm.train.packages import is_installed
 from zgcm.train.speed import Sink
 
 
 def check(stage: TrainStage, name: str) -> None:
     """Raises ZgcmError when a tracker is asked for that is not installed."""
-    missing = [tracker for tracker in stage.trackers if importlib.util.find_spec(tracker) is None]
+    missing = [tracker for tracker in stage.trackers if not is_installed(tracker)]
     if missing:
         raise ZgcmError(
             "An experiment tracker is not installed",

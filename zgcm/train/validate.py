@@ -5,7 +5,7 @@
 Nothing is written and nothing is started. What this machine cannot tell is said under `not_checked`.
 """
 
-import importlib.util
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -17,12 +17,14 @@ from zgcm.config.recipe import Recipe
 from zgcm.config.stages import TrainStage
 from zgcm.errors import ZgcmError
 from zgcm.flops import checkpoint_bytes
+from zgcm.io import refused
 from zgcm.layout import Layout
 from zgcm.rundir import owner
 from zgcm.rundir.stamp import check_stamp
 from zgcm.train import stopped, trackers
 from zgcm.train.arguments import plan, train_stage
 from zgcm.train.inputs import Inputs, examine
+from zgcm.train.packages import FLASH_2, FLASH_3, is_installed
 from zgcm.train.stale import stale_inputs
 
 FP8_CAPABILITY = {"delayed": (8, 9), "tensorwise": (8, 9), "blockwise": (9, 0), "mxfp8": (10, 0)}
@@ -68,9 +70,10 @@ def validate(recipe: Recipe, contradictions: list[str], layout: Layout, name: st
 
 def unique(problems: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Each text once, under the first check that found it."""
-    return [(check, text) for text, check in {text: check for check, text in reversed(problems)}.items()][
-        ::-1
-    ]
+    first: dict[str, str] = {}
+    for check, text in problems:
+        first.setdefault(text, check)
+    return [(check, text) for text, check in first.items()]
 
 
 def results_problems(recipe: Recipe, layout: Layout) -> Iterator[str]:
@@ -81,7 +84,9 @@ def results_problems(recipe: Recipe, layout: Layout) -> Iterator[str]:
         yield error.paragraph()
     existing = nearest_existing(layout.root)
     if not os.access(existing, os.W_OK | os.X_OK):
-        yield f"The results directory cannot be written. at: {existing}."
+        denied = refused(PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(existing)))
+        assert denied is not None
+        yield denied.paragraph()
 
 
 def machine_problems(stage: TrainStage, name: str) -> tuple[list[str], list[str]]:
@@ -91,18 +96,21 @@ def machine_problems(stage: TrainStage, name: str) -> tuple[list[str], list[str]
     """
     problems: list[str] = []
     not_checked: list[str] = []
-    if stage.optimizer.kind == "muon" and not installed("emerging_optimizers"):
-        problems.append(f"stages.{name}.optimizer.kind: muon needs the package emerging-optimizers.")
+    if stage.optimizer.kind == "muon" and not is_installed("emerging_optimizers"):
+        problems.append(
+            f"stages.{name}.optimizer.kind: muon needs emerging-optimizers, which is not installed here; it "
+            "belongs to envs/megatron.yaml."
+        )
     try:
         trackers.check(stage, name)
     except ZgcmError as error:
         problems.append(error.paragraph())
     if stage.engine == "local":
         return problems, not_checked
-    flash = installed("flash_attn") or installed("flash_attn_3") or installed("flash_attn_interface")
-    if stage.attention_backend == "flash" and not flash:
+    if stage.attention_backend == "flash" and not is_installed(*FLASH_2, *FLASH_3):
         problems.append(
-            f"stages.{name}.attention_backend: flash needs FlashAttention 2 or 3, which is not here."
+            f"stages.{name}.attention_backend: flash needs FlashAttention 2 or 3, not installed here; "
+            "it belongs to envs/megatron.yaml."
         )
     import torch
 
@@ -121,10 +129,6 @@ def machine_problems(stage: TrainStage, name: str) -> tuple[list[str], list[str]
             f"and {torch.cuda.get_device_name()} has {capability[0]}.{capability[1]}."
         )
     return problems, not_checked
-
-
-def installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
 
 
 def known_inputs(recipe: Recipe, layout: Layout, name: str) -> tuple[Inputs | None, list[str]]:
@@ -163,7 +167,7 @@ def run_problems(run: Path | None) -> Iterator[str]:
         yield error.paragraph()
         return
     if other is not None and owner.is_alive(other, run):
-        yield f"Another live process writes this run. at: {run}. found: process {other.pid} on {other.host}."
+        yield owner.refusal(other, run).paragraph()
 
 
 def disk_need(recipe: Recipe, layout: Layout, name: str, run: Path | None) -> dict[str, int]:
