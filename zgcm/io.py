@@ -113,9 +113,13 @@ def refused(error: OSError) -> ZgcmError | None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error is that of a full disk or quota; safetensors has only the system's text."""
+    """Whether an error is that of a full disk or quota. safetensors and torch have only the system's text, or
+    less: "unexpected pos" is what torch's zip writer says after a write that came out shorter than asked."""
     full = (errno.ENOSPC, errno.EDQUOT)
-    return getattr(error, "errno", None) in full or any(os.strerror(code) in str(error) for code in full)
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in full
+    words = (*(os.strerror(code) for code in (*full, errno.EFBIG)), "unexpected pos")
+    return any(word in str(error) for word in words)
 
 
 def disk_full(path: Path) -> ZgcmError:
