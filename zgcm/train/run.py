@@ -97,6 +97,8 @@ def resume_and_train(
     while True:
         made = spikes.decide(run, name, stage.spikes, beginning)
         whole = whole if whole and is_usable(made)(*whole) else newest(directory, made)
+        if whole is not None:
+            losslog.check(run, beginning, whole[0], spikes.left_out(made))
         if whole is not None and whole[0] >= length.iterations:
             checkpoints.prune(directory, *kept(stage))  # the last asynchronous save came after its own
             return whole[1]
