@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from zgcm.cli.app import JsonOption, app
+from zgcm.errors import ZgcmError
 
 
 @app.command()
@@ -42,6 +43,8 @@ def convert(
     from zgcm.cli.files import require
     from zgcm.model.conversion import to_huggingface, to_megatron
 
+    if not source.is_dir():
+        raise ZgcmError("There is no such directory", where=str(source), hint="correct the path")
     if (source / "config.json").is_file():
         done = to_megatron(source, output, vocabulary)
         trimmed = done["rows_before"] - done["rows"]

@@ -55,16 +55,23 @@ def train(
 
 def run_to_end(opened: Opened, stage: str) -> None:
     from zgcm.preflight.report import require
+    from zgcm.report.table import train_facts
     from zgcm.train.run import train as run_train
 
     if opened.recipe.preflight:
         require(opened.recipe, opened.layout)
     done = run_train(opened.recipe, opened.layout, stage)
+    own = train_facts(opened.recipe, opened.layout, stage, done)
     opened.say(
         done,
-        f"{stage}: {done['iteration']} iterations, {done['consumed_tokens']:,} tokens, "
+        f"{stage}: {own_steps(own['steps'], done['iteration'])}, {own['tokens']:,} tokens, "
         f"loss {done['first_loss']:.3f} -> {done['final_loss']:.3f}, {opened.results / done['checkpoint']}",
     )
+
+
+def own_steps(steps: int, iteration: int) -> str:
+    """'200 steps'; of a stage that continues another also Megatron's count, which names its checkpoints."""
+    return f"{steps:,} steps" + ("" if steps == iteration else f", to iteration {iteration:,}")
 
 
 def show_argv(opened: Opened, stage: str) -> None:
@@ -102,8 +109,8 @@ def problem_text(report: dict[str, Any]) -> str:
         lines.append(f"  {report['shards']} shards, {count(report['tokens'])} tokens")
     if report["iterations"]:
         lines.append(
-            f"  to iteration {report['iterations']:,}, with {report['checkpoints']} checkpoints of "
-            f"{byte_count(report['checkpoint_bytes'])} at most; {byte_count(report['free_bytes'])} free"
+            f"  {own_steps(report['steps'], report['iterations'])}, with {report['checkpoints']} checkpoints "
+            f"of {byte_count(report['checkpoint_bytes'])} at most; {byte_count(report['free_bytes'])} free"
         )
     found = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}" if problems else "ready to train"
     return "\n".join([f"{name}: {found}", *lines])

@@ -13,7 +13,7 @@ from typing import Any
 
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json, write_json
+from zgcm.io import write_json
 from zgcm.layout import Layout
 from zgcm.rundir import owner
 from zgcm.stopping import Stopped
@@ -109,7 +109,7 @@ def lines(path: Path) -> list[bytes]:
 def failure(name: str, scratch: Path, outcome: Outcome, taken: int, steps: int) -> ZgcmError:
     """The trainer's own reason where it gave one, else its last lines: the log is removed with the rest."""
     if (scratch / stopped.NAME).exists():
-        return ZgcmError(**read_json(scratch / stopped.NAME))
+        return stopped.read(scratch / stopped.NAME)
     if outcome.signalled:
         return Stopped(outcome.signalled, f"{taken} of {steps} steps were taken, nothing was saved")
     return ZgcmError(
