@@ -12,6 +12,7 @@ from zgcm import identity
 from zgcm.layout import PACKED_PARTS, compared_shards, mix_shards, raw_input, source_shards, used_shards
 from zgcm.preflight.needs import needs_id
 from zgcm.report.recipe import assumptions
+from zgcm.rundir.owner import live_job
 from zgcm.stopping import pass_on, was_requested  # the former for the Snakefile's `onstart`
 
 DOCUMENT_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "documents"]
@@ -245,7 +246,11 @@ def stage_mpi(wildcards):
 
 
 def stage_slurm_extra(wildcards):
-    return slurm_extra(RECIPE.stages[wildcards.stage].resources)
+    """A workflow that died may have left a job behind: the next one's job starts when that has ended, so that no
+    nodes wait for it and nobody else writes its checkpoints."""
+    job = live_job(LAYOUT.runs(wildcards.stage), stage_id(wildcards))
+    after = f" --dependency=afterany:{job}" if job else ""
+    return slurm_extra(RECIPE.stages[wildcards.stage].resources) + after
 
 
 def mpi(needs):

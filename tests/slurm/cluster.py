@@ -1,5 +1,6 @@
 """What the tests do on the local Slurm: start a workflow, look at its jobs, wait, and compare how it ended."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -8,10 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.train.workspace import make, write_recipe
+import numpy as np
+import psutil
+
+from tests.train.workspace import make, write_documents, write_recipe
+from zgcm.config.recipe import deep_merge
 
 CHECKOUT = Path(__file__).parents[2]
-ITERATIONS, SAVE_INTERVAL = 100, 20
+ITERATIONS, SAVE_INTERVAL = 60, 20
 STAGE = {
     **{"resources": {"nodes": 2}, "seq_length": 16, "micro_batch_size": 1, "global_batch_size": 2},
     "schedule": {"train_iters": ITERATIONS},
@@ -24,11 +29,12 @@ PATIENCE += ["--latency-wait", "5"]
 
 def workspace(root: Path, **stage: Any) -> Path:
     """The data of the stage `one` and its recipe, changed by `stage`."""
-    from zgcm.config.recipe import deep_merge
-
     longer = {"schedule": {"train_iters": 10 * ITERATIONS}}  # it counts from the beginning of `one`
     changes = {"stages": {"one": deep_merge(STAGE, stage), "two": longer}}
-    make(root / "results", **changes)
+    _, layout = make(root / "results", **changes)
+    for number, shard in enumerate(("00000", "00001")):
+        manifest = layout.mix("first") / f"{shard}.json"
+        write_documents(layout.mix_prefix("first", shard), manifest, np.random.default_rng(number), 400)
     write_recipe(root / "recipe.yaml", **changes)
     return root
 
@@ -43,7 +49,7 @@ def start(root: Path, *options: str) -> subprocess.Popen[bytes]:
         )
 
 
-def finish(process: subprocess.Popen[bytes], root: Path, seconds: float = 240) -> None:
+def finish(process: subprocess.Popen[bytes], root: Path, seconds: float = 400) -> None:
     """Wait for a workflow that must succeed."""
     code = process.wait(seconds)
     assert code == 0, told(root)
@@ -66,7 +72,7 @@ def jobs(root: Path, states: str = "PENDING,RUNNING,COMPLETING") -> list[str]:
     return [number for number, directory in (row.split(" ", 1) for row in rows) if directory == str(root)]
 
 
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = 120) -> Any:
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = 240) -> Any:
     """The first true value of the condition."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -97,8 +103,20 @@ def training(root: Path, iterations: int = SAVE_INTERVAL + 5) -> str:
     return jobs(root)[0]
 
 
+def freeze(job: str) -> list[psutil.Process]:
+    """Stop a job's trainers where they are, so that it lasts; Slurm wakes them before it asks them to end."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if "zgcm.train.entry" in process.cmdline() and process.environ().get("SLURM_JOB_ID") == job:
+                if "zgcm.train.agent" not in process.cmdline():
+                    found.append(process)
+    assert len(found) == STAGE["resources"]["nodes"], found
+    for process in found:
+        process.suspend()
+    return found
+
+
 def result(root: Path) -> tuple[list[str], bytes]:
     """The losses of all iterations, and `done` with the digest of the weights."""
     return losses(root), (root / "results/one/done").read_bytes()
-
-

@@ -142,7 +142,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     """The process, if it still runs, and all below it: torch.distributed.run's trainers would outlive it."""
     if process.poll() is not None:
         return
-    if str(SCRIPT) in process.args:  # its trainers run on other nodes
+    if isinstance(process.args, list) and process.args[0] == str(SCRIPT):  # its trainers run on other nodes
         process.send_signal(signal.SIGQUIT)
         process.wait()
         return

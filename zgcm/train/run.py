@@ -44,7 +44,7 @@ def train(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     recipe_id = identity.digest(basis)
     run = layout.runs(name) / identity.run_id(recipe_id, inputs.digests)
     stopped.check(run)
-    with owner.owning(run) as me:
+    with owner.owning(run, recipe_id) as me:
         if (other := inherit.from_stopping_run(run, recipe, name, inputs.digests)) is not None:
             print(f"zgcm: {name} begins with what {other} trained before its spike", file=sys.stderr)
         try:

@@ -1,0 +1,17 @@
+"""One process of a group: writes what it is and the sum of all ranks."""
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+total = torch.tensor(dist.get_rank())
+dist.all_reduce(total)
+rank, local, world = dist.get_rank(), os.environ["LOCAL_RANK"], dist.get_world_size()
+Path(sys.argv[1], f"rank_{rank}").write_text(
+    f"{rank} {local} {world} {total} {os.environ['SLURMD_NODENAME']}"
+)
+dist.destroy_process_group()
