@@ -14,8 +14,10 @@ from zgcm.layout import mix_shards, source_shards
 if TYPE_CHECKING:
     from zgcm.config.recipe import Recipe
 
-MixArgument = Annotated[str, typer.Argument(help="A mix of the recipe.")]
-OutputShardArgument = Annotated[str, typer.Argument(help="The mix's output shard: 00000, 00001, ...")]
+MixArgument = Annotated[str, typer.Argument(metavar="MIX", help="A mix of the recipe.")]
+OutputShardArgument = Annotated[
+    str, typer.Argument(metavar="SHARD", help="The mix's output shard: 00000, 00001, ...")
+]
 INDEX_FILES = "FILE... --tokenizer DIR --output PREFIX"
 PACK_FILES = "FILE... --seq-length N --tokenizer DIR --output DIR"
 
