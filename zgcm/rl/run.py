@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zgcm import identity
+from zgcm import identity, numbers
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import DemoPrompts, RLStage
 from zgcm.errors import ZgcmError
@@ -94,16 +94,21 @@ def train_with_actors(run: Run) -> dict[str, float]:
     gpus = 0 if cpu else stage.resources.gpus_per_node
     with contextlib.ExitStack() as stack:
         begun = time.monotonic()
+        engines, learning = stage.rollout.engines, stage.learner.processes
+        say(
+            f"{run.name}: starting Ray, {numbers.counted(engines, 'vLLM engine')} and "
+            f"{numbers.counted(learning, 'learner')}; that alone takes about a minute"
+        )
         pool = stack.enter_context(verifier_pool(stage.reward.workers, stage.reward.verify_timeout))
         stack.enter_context(ray_cluster(cpus=actors, gpus=gpus, logs=run.directory / "logs" / "ray"))
         ray_seconds = time.monotonic() - begun
-        say(f"{run.name} starting vLLM engines: {stage.rollout.engines}, learners: {stage.learner.processes}")
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
         learners = Learners(run.policy, stage, cpu=cpu)
         learners.build()
         learners.wait_ready()
         rollouts.wait_ready()
         start_seconds = time.monotonic() - begun - ray_seconds
+        say(f"{run.name}: ready after {numbers.duration(ray_seconds + start_seconds)}")
         loop = Loop(run, learners, rollouts, pool, say)
         loop.run()
         return {"ray": ray_seconds, "actors": start_seconds, **loop.seconds}
