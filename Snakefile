@@ -24,7 +24,7 @@ if not workflow.overwrite_configfiles:  # testing `config` would break `--config
 
 
 LAYOUT = Layout()
-os.environ["ZGCM_CHECKOUT"] = str(CHECKOUT)  # profiles of the user's lie below it
+os.environ.update(ZGCM_CHECKOUT=str(CHECKOUT))  # profiles of the user's lie below it
 try:
     RECIPE, RECIPE_FILE = resolve(config, CHECKOUT, LAYOUT.root, RECIPE_FILES)
     check_stamp(LAYOUT.stamp, RECIPE.name)
@@ -32,8 +32,8 @@ except ZgcmError as error:
     raise WorkflowError(error.paragraph())
 
 # The rules call the verbs of this checkout's `zgcm`. Cluster jobs parse this file again, so it holds there too.
-os.environ["ZGCM_RECIPE"] = str(RECIPE_FILE)
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+VERBS = str(Path(sys.executable).parent)
+os.environ.update(ZGCM_RECIPE=str(RECIPE_FILE), PATH=os.pathsep.join([VERBS, os.environ.get("PATH", "")]))
 
 
 include: "rules/common.smk"
