@@ -39,6 +39,13 @@ class Stopped(ZgcmError):
         self.code = 128 + number
 
 
+def how_far(stage: str, step: int, steps: int) -> str:
+    """What is saved of a stage that was asked to stop."""
+    if not step:
+        return f"{stage} had saved no step yet; the same command begins it anew"
+    return f"{stage} saved step {step} of {steps}; the same command continues"
+
+
 class Interrupted(SystemExit):
     """A verb ends because it was asked to. No Exception: nothing on the way mistakes it for a failure."""
 
@@ -106,11 +113,12 @@ def _pass_on(number: int, frame: FrameType | None) -> None:
     received.append(number)
     if impatient(received):
         _kill_descendants()
-    elif len(received) > 1:
+        os.write(2, b"\nEnded at once. The same command goes on from what was finished or saved before.\n")
+        os._exit(128 + number)  # Snakemake would call its jobs failed
+    if len(received) > 1:
         return
-    else:
-        os.write(2, b"\nStopping: training saves first, other steps end. Ctrl-C again ends all at once.\n")
-        threading.Thread(target=_tell_verbs, daemon=True).start()
+    os.write(2, b"\nStopping: training saves first, other steps end. Ctrl-C again ends all at once.\n")
+    threading.Thread(target=_tell_verbs, daemon=True).start()
     raise KeyboardInterrupt
 
 

@@ -97,7 +97,7 @@ def test_a_dry_run_says_what_and_why_and_does_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "No such recipe. at: overlay.yaml. to do: give --recipe"),
+        (None, "No such recipe. at: overlay.yaml. to do: name one with --recipe"),
         ("model: {num_layer: 3}", "did you mean 'num_layers'?"),
         (
             "sources: {notes: {kind: files, files: [notes.jsonl], stage: pretrain, category: web}}",

@@ -17,6 +17,7 @@ from zgcm.cli.progress import show
 from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.layout import Layout
+from zgcm.numbers import counted
 
 SHOWN = ("assumed, never published", "Nothing to be done")
 FORGOTTEN = "jobs have missing provenance"
@@ -136,7 +137,7 @@ def totals(jobs: list[Job], recipe: Recipe, layout: Layout) -> list[str]:
         phase: number for phase, rules in PHASES.items() if (number := sum(job.rule in rules for job in jobs))
     }
     parts = ", ".join(f"{number} {phase}" for phase, number in counts.items())
-    said = [f"{len(jobs)} job{'s' if len(jobs) > 1 else ''} in {layout.root.absolute()}: {parts}"]
+    said = [f"{counted(len(jobs), 'job')} in {layout.root.absolute()}: {parts}"]
     stages = [job.wildcards["stage"] for job in jobs if job.rule in ("train", "rl")]
     if stages:
         steps = {stage: lengths.steps(recipe, layout, stage) for stage in stages}

@@ -4,6 +4,7 @@ as data and as text."""
 from pathlib import Path
 from typing import Any
 
+from zgcm import numbers
 from zgcm.config.corpus import Mix, Source
 from zgcm.config.plan import blend_shares, parameters, passes_over_data, stage_plan
 from zgcm.config.recipe import Recipe
@@ -151,8 +152,9 @@ def text(facts: Facts) -> str:
         f"{facts['name']}: a valid recipe. {facts['description']}".rstrip(),
         f"{short(counted['total'])} parameters: {short(counted['matrices'])} in layer matrices, "
         f"{short(counted['others'])} in embedding, output head and norms",
-        f"{len(sources)} sources in {shards} shards, {len(mixes)} mixes in "
-        f"{sum(mix['shards'] for mix in mixes.values())} shards",
+        f"{numbers.counted(len(sources), 'source')} in {numbers.counted(shards, 'shard')}, "
+        f"{len(mixes)} mix{'es' if len(mixes) != 1 else ''} in "
+        f"{numbers.counted(sum(mix['shards'] for mix in mixes.values()), 'shard')}",
         "",
         *_table([SOURCES, *(_source_row(name, source) for name, source in sources.items())]),
         "",

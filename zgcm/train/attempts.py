@@ -12,7 +12,7 @@ from typing import Any
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.rundir.provenance import circumstances
-from zgcm.stopping import Stopped
+from zgcm.stopping import Stopped, how_far
 from zgcm.train import stopped
 from zgcm.train.launch import Outcome
 from zgcm.train.spikes import Spike
@@ -89,13 +89,6 @@ def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome)
             ),
         )
     return error
-
-
-def how_far(stage: str, step: int, steps: int) -> str:
-    """What is saved of a stage that was asked to stop."""
-    if not step:
-        return f"{stage} had saved no step yet; the same command begins it anew"
-    return f"{stage} saved step {step} of {steps}; the same command continues"
 
 
 def fruitless(attempts: list[dict[str, Any]]) -> int:

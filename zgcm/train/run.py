@@ -146,9 +146,8 @@ def prepare(
     checkpoints.discard(directory, is_usable(made))
     checkpoints.remove_incomplete(directory)
     losslog.cut_back(run, start)
-    if start:
-        where = numbers.position(start, length.iterations, beginning)
-        print(f"zgcm: {name} {'continues' if whole else 'starts'} at {where}", file=sys.stderr)
+    where = numbers.position(start, length.iterations, beginning)
+    print(f"zgcm: {name} {'continues' if whole else 'starts'} at {where}", file=sys.stderr)
     for first, last in spikes.left_out(made):
         if last > start:
             print(f"zgcm: {name} leaves out iterations {first} to {last}: a loss spike", file=sys.stderr)

@@ -8,9 +8,11 @@ left there goes with the next smoke run.
 import json
 import shutil
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
+from zgcm import numbers
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import write_json
@@ -48,6 +50,11 @@ def smoke(recipe: Recipe, layout: Layout, name: str, steps: int) -> dict[str, An
             clear(scratch)
             told = settings(recipe, layout, name, inputs, scratch, start + steps)
             write_json(scratch / "trainer.json", told)
+            print(
+                f"zgcm: {name}: starting the trainer for {numbers.counted(steps, 'step')}; that alone takes "
+                "some 20 s",
+                file=sys.stderr,
+            )
             outcome = launch(train_stage(recipe, name).resources, scratch, me.token, scratch / "trainer.log")
             return facts(name, scratch, outcome, steps, length.iterations - start)
         finally:
