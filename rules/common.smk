@@ -219,8 +219,22 @@ def evaluations(stage, directory="{stage}"):
 # --- resources ----------------------------------------------------------------------------------------------
 
 
+def profile_partition():
+    """Of the profile's default-resources, which Snakemake leaves out where a rule names the resource."""
+    named = (workflow.resource_settings.default_resources or {}).get("slurm_partition")
+    return named.raw if named else None
+
+
+def partition(needs):
+    return needs.partition or profile_partition()
+
+
 def step_resource(step, name):
     return getattr(getattr(RECIPE.step_resources, step), name)
+
+
+def step_partition(step):
+    return partition(getattr(RECIPE.step_resources, step))
 
 
 def step_threads(step):
@@ -234,6 +248,10 @@ def stage_resource(name):
         return getattr(RECIPE.stages[wildcards.stage].resources, name)
 
     return of_job
+
+
+def stage_partition(wildcards):
+    return partition(RECIPE.stages[wildcards.stage].resources)
 
 
 def stage_threads(wildcards):

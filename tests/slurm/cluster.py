@@ -1,4 +1,4 @@
-"""What the tests do on the local Slurm: start a workflow, look at its jobs, wait, and compare how it ended."""
+"""What the tests do on the local Slurm: start a workflow, look at its jobs, wait, and see how it ended."""
 
 import contextlib
 import json
@@ -108,13 +108,17 @@ def freeze(job: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if "zgcm.train.entry" in process.cmdline() and process.environ().get("SLURM_JOB_ID") == job:
-                if "zgcm.train.agent" not in process.cmdline():
-                    found.append(process)
+            command = process.cmdline()
+            if "zgcm.train.entry" in command and "zgcm.train.agent" not in command and job_of(process) == job:
+                found.append(process)
     assert len(found) == STAGE["resources"]["nodes"], found
     for process in found:
         process.suspend()
     return found
+
+
+def job_of(process: psutil.Process) -> str | None:
+    return process.environ().get("SLURM_JOB_ID")
 
 
 def result(root: Path) -> tuple[list[str], bytes]:

@@ -1,9 +1,12 @@
-"""What happens to jobs on a cluster, each done to a two-node stage of a real workflow on a real Slurm. The end is
-that of a run that nothing happened to, digit for digit, and its checkpoints never had two writers."""
+"""What happens to jobs on a cluster, each done to a two-node stage of a real workflow on a real Slurm.
+
+The end is that of a run that nothing happened to, digit for digit, and its checkpoints never had two writers.
+"""
 
 import contextlib
 import os
 import signal
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -21,7 +24,7 @@ def same_end(root: Path, undisturbed: End, tries: int = 2) -> None:
     made = attempts(root)
     assert len(made) == tries, made
     assert made[-1]["to_iteration"] == cluster.ITERATIONS
-    for earlier, later in zip(made, made[1:], strict=False):
+    for earlier, later in pairwise(made):
         assert earlier.get("ended", 0) <= later["started"], "two writers at once"
 
 

@@ -52,8 +52,8 @@ def read_owner(run: Path) -> Owner | None:
         return None
     try:
         said = read_json(run / NAME)
-        needed = (said[field.name] for field in fields(Owner) if field.name != "recipe_id")
-        return Owner(*needed, recipe_id=said.get("recipe_id", ""))  # earlier versions did not write it
+        # An earlier version did not write recipe_id.
+        return Owner(*({"recipe_id": "", **said}[field.name] for field in fields(Owner)))
     except ZgcmError as error:
         if not (run / NAME).exists():  # released in between
             return None
