@@ -14,8 +14,8 @@ CORES ?= $(shell nproc)
 RECIPE ?= config/tiny.yaml
 PY := .venv/bin/python
 export SLURM_LAB_DIR := $(CURDIR)/build/slurm-lab
-# The profile's waits suit jobs of days; the local Slurm's last a minute.
-QUICK := --slurm-init-seconds-before-status-checks 3 --seconds-between-status-checks 3 --latency-wait 5
+# The profile suits hundreds of nodes and jobs of days; this is one machine, and its jobs last a minute.
+QUICK := --jobs 4 --slurm-init-seconds-before-status-checks 3 --seconds-between-status-checks 3 --latency-wait 5
 export OMP_NUM_THREADS := 1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -24,8 +24,8 @@ run: env ## the whole pipeline on this machine's CPU (RECIPE=..., CORES=...)
 
 run-slurm: env ## the same through a real Slurm on this machine, training stages on two nodes, in runs/slurm
 	@scripts/slurm-lab start
-	@PATH="$(SLURM_LAB_DIR)/bin:$$PATH" $(PY) -m zgcm.cli run --directory runs/slurm -- --profile slurm \
-		--configfile config/tiny.yaml config/tiny-slurm.yaml --local-cores 1 $(QUICK)
+	@PATH="$(SLURM_LAB_DIR)/bin:$$PATH" $(PY) -m zgcm.cli run --recipe config/tiny.yaml --recipe config/tiny-slurm.yaml \
+		--directory runs/slurm --profile slurm $(QUICK)
 
 test: lint ## linters and all tests but the long ones (25 minutes at most on 2 cores)
 	$(PY) -m pytest -m "not long and not slurm" tests
