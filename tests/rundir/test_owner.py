@@ -104,6 +104,7 @@ def squeue(tmp_path, monkeypatch):
         script.chmod(0o755)
 
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     return answers
 
 
@@ -117,10 +118,13 @@ def of_job(run, job="7", recipe_id="abc"):
     return elsewhere
 
 
-def test_a_slurm_job_lives_as_long_as_the_queue_lists_it(tmp_path, squeue):
+def test_a_slurm_job_lives_as_long_as_the_queue_lists_it(tmp_path, squeue, monkeypatch):
     them = of_job(tmp_path)
     squeue(ROW)
     assert owner.is_alive(them, tmp_path)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert not owner.is_alive(them, tmp_path), "the same job, requeued"
+    monkeypatch.delenv("SLURM_JOB_ID")
     squeue("")
     assert not owner.is_alive(them, tmp_path)
     squeue(error="slurm_load_jobs error: Invalid job id specified", code=1)

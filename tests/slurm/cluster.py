@@ -18,7 +18,9 @@ from zgcm.config.recipe import deep_merge
 CHECKOUT = Path(__file__).parents[2]
 ITERATIONS, SAVE_INTERVAL = 60, 20
 STAGE = {
-    **{"resources": {"nodes": 2}, "seq_length": 16, "micro_batch_size": 1, "global_batch_size": 2},
+    # All cores of a pretended node, so that no two jobs share one; OMP_NUM_THREADS still says 1.
+    "resources": {"nodes": 2, "cpus_per_process": 16},
+    **{"seq_length": 16, "micro_batch_size": 1, "global_batch_size": 2},
     "schedule": {"train_iters": ITERATIONS},
     "checkpoints": {"save_interval": SAVE_INTERVAL},
 }
@@ -49,7 +51,7 @@ def start(root: Path, *options: str) -> subprocess.Popen[bytes]:
         )
 
 
-def finish(process: subprocess.Popen[bytes], root: Path, seconds: float = 400) -> None:
+def finish(process: subprocess.Popen[bytes], root: Path, seconds: float = 600) -> None:
     """Wait for a workflow that must succeed."""
     code = process.wait(seconds)
     assert code == 0, told(root)
@@ -72,7 +74,7 @@ def jobs(root: Path, states: str = "PENDING,RUNNING,COMPLETING") -> list[str]:
     return [number for number, directory in (row.split(" ", 1) for row in rows) if directory == str(root)]
 
 
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = 240) -> Any:
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = 400) -> Any:
     """The first true value of the condition."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -119,6 +121,13 @@ def freeze(job: str) -> list[psutil.Process]:
 
 def job_of(process: psutil.Process) -> str | None:
     return process.environ().get("SLURM_JOB_ID")
+
+
+def status(root: Path) -> dict[str, Any]:
+    """The row of stage `one` in `zgcm status`."""
+    command = [sys.executable, "-m", "zgcm.cli", "status", "--json", "--directory", root]
+    shown = subprocess.run([*command, "--recipe", root / "recipe.yaml"], check=True, capture_output=True)
+    return next(row for row in json.loads(shown.stdout) if row["stage"] == "one")
 
 
 def result(root: Path) -> tuple[list[str], bytes]:

@@ -6,6 +6,7 @@ The end is that of a run that nothing happened to, digit for digit, and its chec
 import contextlib
 import os
 import signal
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 
@@ -44,12 +45,15 @@ def test_cancelled(lab: Path, undisturbed: End, tmp_path: Path) -> None:
 
 def test_a_node_set_down(lab: Path, undisturbed: End, tmp_path: Path) -> None:
     process = start(workspace(tmp_path))
-    last = nodes_of(training(tmp_path))[-1]
+    job = training(tmp_path)
+    last = nodes_of(job)[-1]
     slurm("scontrol", "update", f"nodename={last}", "state=down", "reason=test")
     try:
+        start_requeued(job)
         finish(process, tmp_path)
     finally:
-        slurm("scontrol", "update", f"nodename={last}", "state=resume")
+        with contextlib.suppress(subprocess.CalledProcessError):  # its slurmd may have brought it back
+            slurm("scontrol", "update", f"nodename={last}", "state=resume")
     same_end(tmp_path, undisturbed)
     assert last not in nodes_of_attempts(tmp_path)[-1]
 
@@ -60,9 +64,10 @@ def test_a_node_set_down(lab: Path, undisturbed: End, tmp_path: Path) -> None:
 def test_a_node_dies(lab: Path, undisturbed: End, tmp_path: Path, place: int) -> None:
     """Its slurmd and everything that ran on it."""
     process = start(workspace(tmp_path))
-    dead = nodes_of(training(tmp_path))[place]
-    kill_node(lab, dead)
+    job = training(tmp_path)
+    kill_node(lab, nodes_of(job)[place])
     try:
+        start_requeued(job)
         finish(process, tmp_path)
     finally:
         restart_nodes(lab)
@@ -82,8 +87,10 @@ def test_time_limit(lab: Path, undisturbed: End, tmp_path: Path) -> None:
 def test_preempted(lab: Path, undisturbed: End, tmp_path: Path) -> None:
     root = workspace(tmp_path, resources={"partition": "scavenge"})
     process = start(root)
-    nodes = ",".join(nodes_of(training(root)))
+    job = training(root)
+    nodes = ",".join(nodes_of(job))
     urgent = slurm("sbatch", "--parsable", "--exclusive", "-p", "gpu", "-w", nodes, "--wrap", "sleep 5")
+    start_requeued(job)
     finish(process, root)
     assert slurm("scontrol", "--oneliner", "show", "job", urgent).count("JobState=COMPLETED")
     same_end(root, undisturbed)
@@ -99,10 +106,20 @@ def test_the_workflow_is_killed_and_started_again(lab: Path, undisturbed: End, t
     again = start(tmp_path)
     second = wait_until(lambda: [job for job in jobs(tmp_path) if job != first], "the second job")[0]
     assert slurm("squeue", "-h", "-j", second, "-o", "%T %r") == "PENDING Dependency"
+    shown = cluster.status(tmp_path)
+    assert (shown["state"], shown["job"]) == ("running", first)
+    assert shown["nodes"] == slurm("squeue", "-h", "-j", first, "-o", "%N")
+    assert shown["step"] >= cluster.SAVE_INTERVAL and shown["tokens_per_second"] > 0 < shown["seconds_left"]
     for trainer in trainers:
         trainer.resume()
     finish(again, tmp_path)
     same_end(tmp_path, undisturbed, tries=1)
+
+
+def start_requeued(job: str) -> None:
+    """Slurm keeps a job that it requeued waiting for two minutes; the test does not."""
+    wait_until(lambda: slurm("squeue", "-h", "-j", job, "-o", "%T %r") == "PENDING BeginTime", "a requeue")
+    slurm("scontrol", "update", f"jobid={job}", "StartTime=now")
 
 
 def nodes_of(job: str) -> list[str]:

@@ -74,6 +74,8 @@ def is_alive(owner: Owner, run: Path) -> bool:
             same = abs(process.create_time() - owner.started) < 1.0
             return same and process.status() != psutil.STATUS_ZOMBIE
         return False
+    if owner.slurm_job_id and owner.slurm_job_id == os.environ.get("SLURM_JOB_ID"):
+        return False  # Slurm has requeued this job, now on other nodes, when everything of its last start had ended
     if owner.slurm_job_id:
         with contextlib.suppress(LookupError):
             return queue.job(owner.slurm_job_id) is not None
