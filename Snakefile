@@ -49,6 +49,7 @@ include: "rules/report.smk"
 
 onstart:
     write_stamp(LAYOUT.stamp, RECIPE.name, RECIPE_FILE)
+    pass_on()
 
 
 rule all:

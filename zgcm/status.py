@@ -15,12 +15,11 @@ from zgcm import identity, lengths, numbers, reasons
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage
-from zgcm.errors import ZgcmError
-from zgcm.io import read_json
 from zgcm.layout import Layout
 from zgcm.report import runs
 from zgcm.report.evaluations import evaluations
 from zgcm.rundir import owner
+from zgcm.train import stopped
 
 STATES = ("done", "stale", "running", "interrupted", "stopped", "waiting")
 
@@ -55,7 +54,7 @@ def stage_state(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     if run is None:
         return row
     if (run / "stopped.json").is_file():
-        reason = ZgcmError(**read_json(run / "stopped.json"))
+        reason = stopped.read(run / "stopped.json")
         return row | {"state": "stopped", "detail": f"{reason}; to try again: rm {run / 'stopped.json'}"}
     return row | liveness(run)
 

@@ -59,8 +59,8 @@ def test_several_processes_save_when_asked_to_stop(tmp_path):
     wait_for(process, lambda: len(losses(root, "one")) >= 4)
     process.send_signal(signal.SIGUSR2)
     errors = process.communicate(timeout=600)[1]
-    assert process.returncode == 1
-    assert "Stopped on request; one is saved at iteration" in errors
+    assert process.returncode == 128 + signal.SIGUSR2
+    assert "Stopped at your request: one saved step" in errors
     saved = complete_iterations(checkpoints(root))
     assert len(saved) == 1
     assert 4 <= saved[0] < 40
@@ -78,6 +78,6 @@ def test_an_attempt_ends_after_its_minutes_and_may_be_repeated(tmp_path):
         before = max(complete_iterations(checkpoints(root)), default=0)
         code, errors = run(root, "one")
         assert code == 1, attempt
-        assert "Stopped on request; one is saved at iteration" in errors
+        assert "Stopped on request; one is saved at step" in errors
         assert max(complete_iterations(checkpoints(root))) > before
     assert not (run_directory(root, "one") / "stopped.json").exists()

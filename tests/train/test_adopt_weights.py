@@ -118,7 +118,8 @@ def test_missing_weights_are_said_to_be_missing(tmp_path: Path) -> None:
 
 def test_another_model_is_refused_with_every_difference(tmp_path: Path, model: Path) -> None:
     shutil.copytree(model, tmp_path / "model")
-    write_json(tmp_path / "model/config.json", small.config() | {"sliding_window": 9, "num_hidden_layers": 7})
+    config = small.config(small.MODEL.model_copy(update={"num_layers": 7, "sliding_window": 9}))
+    write_json(tmp_path / "model/config.json", config)
     with pytest.raises(ZgcmError) as error:
         adopt_weights(*workspace(tmp_path, tmp_path / "model"), "given")
     text = error.value.paragraph()

@@ -12,6 +12,8 @@ from pathlib import Path
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from zgcm.stopping import was_requested
+
 LOG_LINES = 20  # of a failed job's log: a verb's error is one paragraph, a traceback's end needs about 20
 SHOWN = ("Nothing to be done", "Complete log")
 SAID_BETTER = ("CalledProcessError", "At least one job did not complete")  # by `on_error`
@@ -72,6 +74,9 @@ class LogHandler(LogHandlerBase):
         if job["jobid"] in self.failed:  # Snakemake repeats its errors at the end
             return
         self.failed.add(job["jobid"])
+        if was_requested():
+            show(f"Stopped: {self.sentences.get(job['jobid'], job['rule_name'])}")
+            return
         show(f"FAILED: {self.sentences.get(job['jobid'], job['rule_name'])}")
         for log in map(Path, job["log"] or []):
             if log.is_file():

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
+from zgcm import stopping
 from zgcm.cli.app import app
 from zgcm.layout import Layout
 
-INTERRUPTED = 130
-"""What a shell reports after Ctrl-C: 128 and the signal's number."""
 SNAKEFILE = Path(__file__).parents[2] / "Snakefile"
 
 
@@ -60,9 +59,10 @@ def run(
         raise typer.Exit(snakemake([*argv, "--dry-run"], dryrun))
     began = time.monotonic()
     code = snakemake(argv, progress)
-    if code == INTERRUPTED:
-        typer.echo("\nInterrupted; what was finished stays. The same command goes on from here.")
-        raise typer.Exit(code)
+    if code and stopping.was_requested():
+        at_once = "Ended at once" if stopping.impatient(stopping.received) else "Stopped at your request"
+        typer.echo(f"\n{at_once}. What is finished or saved stays; the same command goes on from there.")
+        raise typer.Exit(128 + stopping.received[0])
     if code:
         typer.echo("\nNot finished. The same command goes on from here; mend what failed first.")
         raise typer.Exit(code)
@@ -107,7 +107,7 @@ def snakemake(argv: list[str], shown_by: ModuleType) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return 1
     finally:
         os.chdir(here)  # Snakemake stays in --directory
     return 0

@@ -3,6 +3,7 @@
 A torch_dist checkpoint holds whole tensors by name, so ranks that wrote it (TP, PP, CP, DP) do not matter.
 """
 
+import pickle
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,7 @@ def find_checkpoint(path: Path) -> Path:
         return path
     tracker = path / TRACKER
     if tracker.is_file():
-        named = tracker.read_text().strip()
+        named = tracker.read_text(errors="replace").strip()
         found = path / (named if named == RELEASE else f"iter_{int(named):07d}" if named.isdigit() else named)
         if (found / ".metadata").is_file():
             return found
@@ -74,12 +75,26 @@ def _refuse_legacy(path: Path) -> None:
         )
 
 
+def read_index(checkpoint: Path) -> dict[str, Any]:
+    """Name -> what `.metadata` says of it. Raises ZgcmError when it cannot be read."""
+    from torch.distributed.checkpoint import FileSystemReader
+
+    try:
+        return FileSystemReader(str(checkpoint)).read_metadata().state_dict_metadata
+    except (pickle.UnpicklingError, EOFError, ValueError, AttributeError, ImportError) as error:
+        raise ZgcmError(
+            "The index of the checkpoint is damaged",
+            where=str(checkpoint / ".metadata"),
+            found=str(error),
+            hint="bring that file again from where the checkpoint came from",
+        ) from error
+
+
 def read_facts(checkpoint: Path) -> Facts:
     """Facts of one iteration's directory. Its saved arguments are pickled: read only files that you trust."""
-    from torch.distributed.checkpoint import FileSystemReader
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-    entries = FileSystemReader(str(checkpoint)).read_metadata().state_dict_metadata
+    entries = read_index(checkpoint)
     embedding = entries.get("embedding.word_embeddings.weight")
     if not isinstance(embedding, TensorStorageMetadata):
         raise ZgcmError(

@@ -173,9 +173,9 @@ def initial_policy(layout: Layout, stage: RLStage) -> tuple[Path, str]:
 
 def load_tokenizer(policy: Path) -> "tuple[Tokenizer, list[str]]":
     """The policy's tokenizer, and the texts of its special tokens."""
-    from tokenizers import Tokenizer
+    from zgcm.tokens.tokenizer import read_tokenizer
 
-    tokenizer = Tokenizer.from_file(str(policy / "tokenizer.json"))
+    tokenizer = read_tokenizer(policy)
     added = tokenizer.get_added_tokens_decoder().values()
     return tokenizer, [token.content for token in added if token.special]
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
+from zgcm.numbers import position
 from zgcm.rundir.provenance import circumstances
+from zgcm.stopping import Stopped
 from zgcm.train import stopped
 from zgcm.train.launch import Outcome
 from zgcm.train.spikes import Spike
@@ -47,7 +49,7 @@ def end(run: Path, number: int, iteration: int, outcome: Outcome, spike: Spike |
         "ended": time.time(),
         "to_iteration": iteration,
         "returncode": outcome.returncode,
-        "stopped_on_request": outcome.signalled or on_time,
+        "stopped_on_request": bool(outcome.signalled) or on_time,
         **({"spike": asdict(spike)} if spike else {}),
     }
     write_json(run / NAME, {"attempts": every})
@@ -57,21 +59,23 @@ def log_file(run: Path, number: int) -> Path:
     return run / "logs" / f"attempt_{number:03d}.log"
 
 
-def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome) -> ZgcmError:
+def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome, first: int = 0) -> ZgcmError:
     """The error of an attempt that did not finish; writes `stopped.json` when no more are allowed."""
     every = read(run)
     reached = every[number - 1]["to_iteration"]
     where = str(log_file(run, number))
     if (run / stopped.NAME).exists():  # the trainer itself gave a reason, such as a loss that is not finite
-        return ZgcmError(**read_json(run / stopped.NAME))
+        return stopped.read(run / stopped.NAME)
+    if outcome.signalled:
+        return Stopped(outcome.signalled, how_far(stage, reached, iterations, first))
     if every[number - 1]["stopped_on_request"]:
         return ZgcmError(
-            f"Stopped on request; {stage} is saved at iteration {reached} of {iterations}",
+            f"Stopped on request; {stage} is saved at {position(reached, iterations, first)}",
             where=where,
             hint="repeat the same command to continue",
         )
     error = ZgcmError(
-        f"The trainer of {stage} ended at iteration {reached} of {iterations}; its last lines:\n    "
+        f"The trainer of {stage} ended at {position(reached, iterations, first)}; its last lines:\n    "
         + "\n    ".join(outcome.last_lines)
         + "\n",
         where=where,
@@ -86,6 +90,13 @@ def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome)
             ),
         )
     return error
+
+
+def how_far(stage: str, reached: int, iterations: int, first: int = 0) -> str:
+    """What is saved of a stage that was asked to stop."""
+    if reached <= first:
+        return f"{stage} had saved no step yet; the same command begins it anew"
+    return f"{stage} saved {position(reached, iterations, first)}; the same command continues"
 
 
 def fruitless(attempts: list[dict[str, Any]]) -> int:

@@ -97,6 +97,8 @@ def resume_and_train(
     while True:
         made = spikes.decide(run, name, stage.spikes, beginning)
         whole = whole if whole and is_usable(made)(*whole) else newest(directory, made)
+        if whole is not None:
+            losslog.check(run, beginning, whole[0], spikes.left_out(made))
         if whole is not None and whole[0] >= length.iterations:
             checkpoints.prune(directory, *kept(stage))  # the last asynchronous save came after its own
             return whole[1]
@@ -111,8 +113,8 @@ def resume_and_train(
         whole = newest(directory, made)
         spike = spikes.pending(run)
         attempts.end(run, attempt, start if whole is None else whole[0], outcome, spike)
-        if spike is None and (whole is None or whole[0] < length.iterations):
-            raise attempts.judge(run, name, attempt, length.iterations, outcome)
+        if (spike is None or outcome.signalled) and (whole is None or whole[0] < length.iterations):
+            raise attempts.judge(run, name, attempt, length.iterations, outcome, beginning)
 
 
 Checkpoint = tuple[int, dict[str, Any]] | None

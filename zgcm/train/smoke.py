@@ -15,9 +15,10 @@ from typing import Any
 from zgcm import numbers
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json, write_json
+from zgcm.io import write_json
 from zgcm.layout import Layout
 from zgcm.rundir import owner
+from zgcm.stopping import Stopped
 from zgcm.train import losslog, stopped
 from zgcm.train.arguments import Options, megatron_argv, plan, train_stage
 from zgcm.train.inputs import Inputs, gather
@@ -115,9 +116,9 @@ def lines(path: Path) -> list[bytes]:
 def failure(name: str, scratch: Path, outcome: Outcome, taken: int, steps: int) -> ZgcmError:
     """The trainer's own reason where it gave one, else its last lines: the log is removed with the rest."""
     if (scratch / stopped.NAME).exists():
-        return ZgcmError(**read_json(scratch / stopped.NAME))
+        return stopped.read(scratch / stopped.NAME)
     if outcome.signalled:
-        return ZgcmError(f"Stopped on request after {taken} of {steps} steps; nothing was saved")
+        return Stopped(outcome.signalled, f"{taken} of {steps} steps were taken, nothing was saved")
     return ZgcmError(
         f"The trainer of {name} ended after {taken} of {steps} steps; its last lines:\n    "
         + "\n    ".join(outcome.last_lines)

@@ -162,7 +162,11 @@ def run_problems(run: Path | None) -> Iterator[str]:
         stopped.check(run)
     except ZgcmError as error:
         yield error.paragraph()
-    other = owner.read_owner(run)
+    try:
+        other = owner.read_owner(run)
+    except ZgcmError as error:
+        yield error.paragraph()
+        return
     if other is not None and owner.is_alive(other, run):
         yield owner.refusal(other, run).paragraph()
 
