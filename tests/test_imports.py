@@ -1,4 +1,4 @@
-"""Packages of zgcm import one another in one direction only: what is shared lies below those that share it."""
+"""Packages of zgcm import one another in one direction only: what several share lies below them."""
 
 import ast
 from collections import defaultdict
