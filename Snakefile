@@ -31,10 +31,8 @@ except ZgcmError as error:
     raise WorkflowError(error.paragraph())
 
 # The rules call the verbs of this checkout's `zgcm`. Cluster jobs parse this file again, so it holds there too.
-os.environ.update(
-    ZGCM_RECIPE=str(RECIPE_FILE),
-    PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
-)
+VERBS = str(Path(sys.executable).parent)
+os.environ.update(ZGCM_RECIPE=str(RECIPE_FILE), PATH=os.pathsep.join([VERBS, os.environ.get("PATH", "")]))
 
 
 include: "rules/common.smk"

@@ -46,7 +46,7 @@ shell.prefix("set -euo pipefail; trap : INT TERM; ")
 
 onerror:
     if was_requested():
-        logger.info("Stopped at your request; the same command goes on from here.")
+        logger.info("Stopped at your request. The same command goes on from what is finished or saved.")
 
 
 if workflow.is_main_process:

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from zgcm.errors import ZgcmError
+from zgcm.numbers import position
 
 if TYPE_CHECKING:
     import psutil
@@ -37,6 +38,13 @@ class Stopped(ZgcmError):
     def __init__(self, number: int, what: str) -> None:
         super().__init__(f"Stopped at your request: {what}")
         self.code = 128 + number
+
+
+def how_far(stage: str, reached: int, last: int, first: int = 0) -> str:
+    """What is saved of a stage that was asked to stop; see zgcm.numbers.position."""
+    if reached <= first:
+        return f"{stage} had saved no step yet; the same command begins it anew"
+    return f"{stage} saved {position(reached, last, first)}; the same command continues"
 
 
 class Interrupted(SystemExit):
@@ -106,11 +114,12 @@ def _pass_on(number: int, frame: FrameType | None) -> None:
     received.append(number)
     if impatient(received):
         _kill_descendants()
-    elif len(received) > 1:
+        os.write(2, b"\nEnded at once. The same command goes on from what was finished or saved before.\n")
+        os._exit(128 + number)  # Snakemake would call its jobs failed
+    if len(received) > 1:
         return
-    else:
-        os.write(2, b"\nStopping: training saves first, other steps end. Ctrl-C again ends all at once.\n")
-        threading.Thread(target=_tell_verbs, daemon=True).start()
+    os.write(2, b"\nStopping: training saves first, other steps end. Ctrl-C again ends all at once.\n")
+    threading.Thread(target=_tell_verbs, daemon=True).start()
     raise KeyboardInterrupt
 
 

@@ -60,8 +60,7 @@ def run(
     began = time.monotonic()
     code = snakemake(argv, progress)
     if code and stopping.was_requested():
-        at_once = "Ended at once" if stopping.impatient(stopping.received) else "Stopped at your request"
-        typer.echo(f"\n{at_once}. What is finished or saved stays; the same command goes on from there.")
+        typer.echo("\nStopped at your request. The same command goes on from what is finished or saved.")
         raise typer.Exit(128 + stopping.received[0])
     if code:
         typer.echo("\nNot finished. The same command goes on from here; mend what failed first.")

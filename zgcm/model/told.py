@@ -11,8 +11,10 @@ from torch.distributed.checkpoint import CheckpointException
 from zgcm.errors import ZgcmError
 from zgcm.io import disk_full, is_disk_full, refused
 
-RAISED = (CheckpointException, SafetensorError, pickle.UnpicklingError, EOFError, RuntimeError, OSError)
+FAILED = (CheckpointException, SafetensorError, RuntimeError, OSError)
 """The first derives from BaseException: `except Exception` lets it pass."""
+UNREADABLE = (*FAILED, pickle.UnpicklingError, EOFError, ValueError, AttributeError, ImportError)
+"""The last two where a pickle names what is not installed here."""
 
 
 def cause(error: BaseException) -> BaseException:
@@ -24,10 +26,10 @@ def cause(error: BaseException) -> BaseException:
 
 @contextlib.contextmanager
 def reading(checkpoint: Path) -> Iterator[None]:
-    """Raises ZgcmError when a file of the checkpoint is missing or damaged."""
+    """Raises ZgcmError when the checkpoint, or one file of it, cannot be read."""
     try:
         yield
-    except RAISED as error:
+    except UNREADABLE as error:
         found = cause(error)
         said = (str(found) or type(found).__name__).splitlines()[0].split(". This is an internal")[0]
         raise ZgcmError(
@@ -40,13 +42,15 @@ def reading(checkpoint: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing(directory: Path) -> Iterator[None]:
-    """Raises ZgcmError when the disk is full or refuses; any other error as it was."""
+    """Raises ZgcmError when the disk is full or refuses, or when that is what a part of the save raised; any
+    other error as it was."""
     try:
         yield
-    except RAISED as error:
+    except FAILED as error:
         found = cause(error)
         if is_disk_full(found):
             raise disk_full(directory) from error
-        if isinstance(found, OSError) and (said := refused(found)) is not None:
+        said = refused(found) if isinstance(found, OSError) else found
+        if isinstance(said, ZgcmError):
             raise said from error
         raise

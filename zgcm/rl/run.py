@@ -4,7 +4,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from zgcm.rl import attempts, contract, markers, prompts, recover
 from zgcm.rl.prompts import Prompt
 from zgcm.rundir import owner
 from zgcm.rundir.manifest import is_complete, verify_manifest
+from zgcm.stopping import deferring
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -39,6 +40,8 @@ class Run:
     special_tokens: list[str]
     check_owner: Callable[[], None]
     """Call before publishing anything: raises when another process took the run over."""
+    asked_to_stop: Callable[[], int] = lambda: 0
+    """The signal of a request to stop, 0 while there is none."""
 
 
 def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
@@ -109,8 +112,9 @@ def train_with_actors(run: Run) -> dict[str, float]:
         rollouts.wait_ready()
         start_seconds = time.monotonic() - begun - ray_seconds
         say(f"{run.name}: ready after {numbers.duration(ray_seconds + start_seconds)}")
-        loop = Loop(run, learners, rollouts, pool, say)
-        loop.run()
+        with deferring() as asked:
+            loop = Loop(replace(run, asked_to_stop=asked), learners, rollouts, pool, say)
+            loop.run()
         return {"ray": ray_seconds, "actors": start_seconds, **loop.seconds}
 
 

@@ -22,7 +22,7 @@ from zgcm.errors import ZgcmError
 from zgcm.io import disk_full, fsync_directory, is_disk_full, sha256_file, write_json
 from zgcm.layout import Layout
 from zgcm.model.described import differences, read_config, rotary_base
-from zgcm.model.megatron_files import RELEASE, Facts, find_checkpoint, read_facts, read_index
+from zgcm.model.megatron_files import RELEASE, Facts, check_files, find_checkpoint, read_facts, read_index
 from zgcm.rundir import manifest, owner
 from zgcm.rundir.provenance import circumstances
 from zgcm.tokens.agreement import disagreements
@@ -100,6 +100,7 @@ def link_megatron(
 
     found = find_checkpoint(source)
     verify_own(found)
+    check_files(found)
     index = read_index(found)
     check_index(found, index, list(tensors(recipe.model, recipe.tokenizer.vocab_size)))
     facts = read_facts(found)

@@ -13,7 +13,7 @@ from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.numbers import position
 from zgcm.rundir.provenance import circumstances
-from zgcm.stopping import Stopped
+from zgcm.stopping import Stopped, how_far
 from zgcm.train import stopped
 from zgcm.train.launch import Outcome
 from zgcm.train.spikes import Spike
@@ -90,13 +90,6 @@ def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome,
             ),
         )
     return error
-
-
-def how_far(stage: str, reached: int, iterations: int, first: int = 0) -> str:
-    """What is saved of a stage that was asked to stop."""
-    if reached <= first:
-        return f"{stage} had saved no step yet; the same command begins it anew"
-    return f"{stage} saved {position(reached, iterations, first)}; the same command continues"
 
 
 def fruitless(attempts: list[dict[str, Any]]) -> int:
