@@ -12,6 +12,7 @@ from zgcm import identity
 from zgcm.layout import PACKED_PARTS, compared_shards, mix_shards, raw_input, source_shards, used_shards
 from zgcm.preflight.needs import needs_id
 from zgcm.report.recipe import assumptions
+from zgcm.stopping import pass_on, was_requested  # the former for the Snakefile's `onstart`
 
 DOCUMENT_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "documents"]
 PACKED_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "packed"]
@@ -39,7 +40,17 @@ wildcard_constraints:
     evaluations=one_of(EVALUATIONS),
 
 
+# Ctrl-C and Slurm's SIGTERM reach a job's shell too: it waits for its verb, which saves or tidies up.
+shell.prefix("set -euo pipefail; trap : INT TERM; ")
+
+
+onerror:
+    if was_requested():
+        logger.info("Stopped at your request. The same command goes on from what is finished or saved.")
+
+
 if workflow.is_main_process:
+    logger.info(f"{RECIPE.name}: {LAYOUT.root.absolute()}, recipe {', '.join(map(str, RECIPE_FILES))}")
     for assumption in assumptions(RECIPE):
         logger.info(assumption)
 

@@ -31,4 +31,4 @@ for stage in RECIPE.rl_stages():
         message:
             "Train {wildcards.stage} by reinforcement"
         shell:
-            "zgcm rl {wildcards.stage} 2>&1 | tee {log}"
+            "zgcm rl {wildcards.stage} 2>&1 | (trap '' INT TERM; tee {log})"

@@ -36,7 +36,7 @@ rule train:
     message:
         "Train {wildcards.stage}"
     shell:
-        "zgcm train {wildcards.stage} 2>&1 | tee {log}"
+        "zgcm train {wildcards.stage} 2>&1 | (trap '' INT TERM; tee {log})"
 
 
 # Weights of the user's in place of a trained stage. Their path is a param, no input: a dry run must work where they
@@ -66,7 +66,7 @@ rule adopt:
     message:
         "Adopt {wildcards.stage}: weights of {params.path}"
     shell:
-        "zgcm adopt {wildcards.stage} 2>&1 | tee {log}"
+        "zgcm adopt {wildcards.stage} 2>&1 | (trap '' INT TERM; tee {log})"
 
 
 # Asked for by name (`snakemake results/preflight.json`), never an input: training itself looks at the file where the
@@ -96,4 +96,4 @@ rule preflight:
     message:
         "Check what this machine can do"
     shell:
-        "zgcm preflight 2>&1 | tee {log}"
+        "zgcm preflight 2>&1 | (trap '' INT TERM; tee {log})"

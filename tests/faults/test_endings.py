@@ -59,14 +59,14 @@ def test_several_processes_save_when_asked_to_stop(tmp_path):
     wait_for(process, lambda: len(losses(root, "one")) >= 4)
     process.send_signal(signal.SIGUSR2)
     errors = process.communicate(timeout=600)[1]
-    assert process.returncode == 1
-    assert "Stopped on request; one is saved at iteration" in errors
+    assert process.returncode == 128 + signal.SIGUSR2
+    assert "Stopped at your request: one saved step" in errors
     saved = complete_iterations(checkpoints(root))
     assert len(saved) == 1
     assert 4 <= saved[0] < 40
     code, errors = run(root, "one")
     assert code == 0, errors
-    assert f"one continues at iteration {saved[0]} of 40" in errors
+    assert f"one continues at step {saved[0]} of 40" in errors
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_killed_in_the_middle(tmp_path, uninterrupted):
     assert complete_iterations(checkpoints(root)) == [3]
     code, errors = run(root, "one")
     assert code == 0
-    assert "one continues at iteration 3 of 8" in errors
+    assert "one continues at step 3 of 8" in errors
     same_end(root, uninterrupted)
 
 
@@ -66,33 +67,32 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, uninterrupted):
     code, errors = run(root, "one")
     assert code == 0
     assert "Damaged file" in errors
-    assert "continues at iteration 3" in errors
+    assert "continues at step 3" in errors
     same_end(root, uninterrupted)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR2])
-def test_asked_to_stop_it_saves_and_exits(tmp_path, uninterrupted, number):
+@pytest.mark.parametrize(
+    ("send", "number"),
+    [
+        pytest.param(os.killpg, signal.SIGINT, id="Ctrl-C"),
+        pytest.param(os.kill, signal.SIGTERM, id="kill", marks=pytest.mark.long),
+    ],
+)
+def test_asked_to_stop_it_saves_and_exits(tmp_path, uninterrupted, send, number):
     root = workspace(tmp_path)
     process = start(root, "one")
-    ready = lambda: len(losses(root, "one")) >= 4  # noqa: E731
-    launcher_only(process, ready, number)
-    errors = process.stderr.read()
-    assert process.returncode == 1
-    assert "Stopped on request" in errors
-    assert max(complete_iterations(checkpoints(root))) >= 4
-    assert run(root, "one")[0] == 0
-    same_end(root, uninterrupted)
-
-
-def launcher_only(process, ready, number):
-    """Signal the launcher, which passes it on."""
-    import time
-
-    while not ready():
+    while len(losses(root, "one")) < 4:
         assert process.poll() is None
         time.sleep(0.002)
-    process.send_signal(number)
-    process.wait(timeout=300)
+    send(process.pid, number)
+    errors = process.communicate(timeout=300)[1]
+    assert process.returncode == 128 + number
+    saved = max(complete_iterations(checkpoints(root)))
+    assert saved >= 4
+    assert f"Stopped at your request: one saved step {saved} of 8; the same command continues" in errors
+    assert "Traceback" not in errors
+    assert run(root, "one")[0] == 0
+    same_end(root, uninterrupted)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):

@@ -1,12 +1,14 @@
 """How an attempt ended decides whether another may follow."""
 
+import signal
+
 import pytest
 
 from zgcm.train import attempts, stopped
 from zgcm.train.launch import Outcome
 from zgcm.train.spikes import Spike
 
-FAILED, PREEMPTED, ON_TIME = Outcome(1, False, ["the end"]), Outcome(1, True, []), Outcome(0, False, [])
+FAILED, PREEMPTED, ON_TIME = Outcome(1, 0, ["the end"]), Outcome(1, signal.SIGTERM, []), Outcome(0, 0, [])
 
 
 def attempt(run, outcome, start=0, reached=0, spike=None):
@@ -39,10 +41,17 @@ def test_these_do_not_count(tmp_path, between):
     stopped.check(tmp_path)
 
 
-@pytest.mark.parametrize(("outcome", "reached"), [(PREEMPTED, 0), (PREEMPTED, 3), (ON_TIME, 3)])
-def test_a_stop_on_request_says_so(tmp_path, outcome, reached):
+@pytest.mark.parametrize(
+    ("outcome", "reached", "told", "code"),
+    [
+        (PREEMPTED, 0, "at your request: one had saved no step yet; the same command begins it anew", 143),
+        (PREEMPTED, 3, "at your request: one saved step 3 of 8; the same command continues", 143),
+        (ON_TIME, 3, "on request; one is saved at iteration 3 of 8", 1),
+    ],
+)
+def test_a_stop_on_request_says_so(tmp_path, outcome, reached, told, code):
     error = attempt(tmp_path, outcome, reached=reached)
-    assert error.what == f"Stopped on request; one is saved at iteration {reached} of 8"
+    assert (error.what, getattr(error, "code", 1)) == (f"Stopped {told}", code)
 
 
 def test_an_end_in_good_order_without_a_checkpoint_is_a_failure(tmp_path):

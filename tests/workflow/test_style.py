@@ -33,7 +33,8 @@ def test_every_rule_has_all_sections_in_order(rule: tuple[str, list[str], str]) 
     expected = [name for name in ORDER if name != "input" or "input" in sections]  # `raw`, `preflight`
     assert sections == expected
     assert "recipe_id=" in rule[2]
-    assert re.search(r"> \{log\} 2>&1|2>&1 \| tee \{log\}", rule[2]), "its output goes to its log"
+    to_log = r"> \{log\} 2>&1|2>&1 \| \(trap '' INT TERM; tee \{log\}\)"  # a tee that Ctrl-C does not end
+    assert re.search(to_log, rule[2]), "its output goes to its log"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -53,5 +54,5 @@ def test_the_snakefile_is_a_map() -> None:
 def test_the_default_profile_names_no_executor() -> None:
     text = (CHECKOUT / "profiles/default/config.yaml").read_text()
     keys = set(re.findall(r"^([a-z-]+):", text, re.M))
-    assert keys == {"rerun-triggers", "rerun-incomplete", "nolock"}
+    assert keys == {"quiet", "rerun-triggers", "rerun-incomplete", "nolock"}
     assert (CHECKOUT / "slurm").resolve() == CHECKOUT / "profiles/slurm"

@@ -7,15 +7,25 @@ from typing import NoReturn
 from zgcm.cli.app import app
 from zgcm.errors import ZgcmError
 from zgcm.io import refused
+from zgcm.stopping import Interrupted, Stopped, end_in_order
 
 
 def main() -> None:
     """Entry point. A ZgcmError becomes one paragraph on stderr (JSON with --json) and exit code 1; so does a
-    file that the system refuses."""
+    file that the system refuses. Stopped by a signal it ends with 128 and the signal's number."""
     from zgcm.cli import verbs  # noqa: F401 - registers the verbs
 
+    end_in_order()
     try:
         app()
+    except Interrupted as stop:
+        print(
+            "\nzgcm: Stopped at your request; nothing half-made was left. The same command begins anew.",
+            file=sys.stderr,
+        )
+        sys.exit(stop.code)
+    except Stopped as stop:
+        fail(stop, stop.code)
     except ZgcmError as error:
         fail(error)
     except OSError as error:
@@ -24,7 +34,7 @@ def main() -> None:
         fail(told)
 
 
-def fail(error: ZgcmError) -> NoReturn:
+def fail(error: ZgcmError, code: int = 1) -> NoReturn:
     as_json = "--json" in sys.argv
     print(json.dumps(error.as_dict()) if as_json else f"zgcm: {error.paragraph()}", file=sys.stderr)
-    sys.exit(1)
+    sys.exit(code)

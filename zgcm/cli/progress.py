@@ -12,6 +12,8 @@ from pathlib import Path
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from zgcm.stopping import was_requested
+
 LOG_LINES = 20  # of a failed job's log: a verb's error is one paragraph, a traceback's end needs about 20
 SHOWN = ("Nothing to be done", "Complete log")
 SAID_BETTER = ("CalledProcessError", "At least one job did not complete")  # by `on_error`
@@ -38,6 +40,8 @@ class LogHandler(LogHandlerBase):
             self.on_start(record)
         elif event == LogEvent.JOB_FINISHED:
             self.finished.append(record.job_id)  # type: ignore[attr-defined]
+        elif event == LogEvent.RUN_INFO:
+            show(f"{record.stats['total']} jobs to do (what and why: zgcm run -n)")  # type: ignore[attr-defined]
         elif event == LogEvent.PROGRESS:
             self.on_progress(record.done, record.total)  # type: ignore[attr-defined]
         elif event == LogEvent.JOB_ERROR:
@@ -70,6 +74,9 @@ class LogHandler(LogHandlerBase):
         if job["jobid"] in self.failed:  # Snakemake repeats its errors at the end
             return
         self.failed.add(job["jobid"])
+        if was_requested():
+            show(f"Stopped: {self.sentences.get(job['jobid'], job['rule_name'])}")
+            return
         show(f"FAILED: {self.sentences.get(job['jobid'], job['rule_name'])}")
         for log in map(Path, job["log"] or []):
             if log.is_file():

@@ -10,7 +10,9 @@ from zgcm.cli.opened import Opened, recipe_verb
 @recipe_verb()
 def rl(
     opened: Opened,
-    stage: Annotated[str, typer.Argument(help="An RL stage of the recipe, for instance rl_math.")],
+    stage: Annotated[
+        str, typer.Argument(metavar="STAGE", help="An RL stage of the recipe, for instance rl_math.")
+    ],
 ) -> None:
     """Train a policy with GRPO: vLLM samples, verifiers reward, a torch learner updates.
 

@@ -17,6 +17,7 @@ from zgcm.io import write_json
 from zgcm.layout import Layout
 from zgcm.preflight.text import EOD, write_text
 from zgcm.rundir import manifest, owner
+from zgcm.stopping import Interrupted
 from zgcm.train import losslog
 from zgcm.train.arguments import Plan, megatron_argv
 from zgcm.train.inputs import Inputs
@@ -102,6 +103,8 @@ def run_trial(
     write_json(run / "trainer.json", trainer_settings(recipe, name, run, inputs, length, argv))
     with owner.owning(run) as me:
         outcome = launch(stage.resources, run, me.token, log)
+    if outcome.signalled:  # no finding about this machine
+        raise Interrupted(128 + outcome.signalled)
     saved = run / "checkpoints" / f"iter_{steps:07d}"
     losses = [row["loss"] for row in losslog.read_losses(run)]
     whole = manifest.is_complete(saved) if save else len(losses) == steps

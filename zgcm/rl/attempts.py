@@ -15,6 +15,7 @@ from typing import Any
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.rundir.provenance import circumstances
+from zgcm.stopping import Stopped
 from zgcm.train import stopped
 
 NAME = "run.json"
@@ -43,6 +44,10 @@ def attempt(run: Path, finished_steps: Callable[[], int], **facts: Any) -> Itera
     write()
     try:
         yield record
+    except Stopped:
+        record |= {"ended": time.time(), "to_step": finished_steps(), "stopped_on_request": True}
+        write()
+        raise
     except Exception as error:
         record |= {"ended": time.time(), "to_step": finished_steps(), "error": str(error)}
         write()
@@ -69,7 +74,7 @@ def fruitless(attempts: list[dict[str, Any]]) -> int:
     """How many of the last attempts failed in a row without finishing a step."""
     count = 0
     for record in reversed(attempts):
-        if "ended" not in record:
+        if "ended" not in record or "stopped_on_request" in record:
             continue
         if "error" not in record or record["to_step"] > record["from_step"]:
             break

@@ -29,6 +29,7 @@ from zgcm.rl.prompts import Prompt, batch_at
 from zgcm.rl.rewards.pool import VerifierPool
 from zgcm.rl.trajectory import Request, Response, Trajectory, seed_of
 from zgcm.rundir.manifest import is_complete
+from zgcm.stopping import Stopped, how_far
 
 if TYPE_CHECKING:
     from zgcm.rl.actors import Learners, Rollouts
@@ -65,8 +66,18 @@ class Loop:
         self._gate()
         self._finish_version(resumed=self.version > 0)
         while self.version < self.stage.steps:
+            self._stop_if_asked()
             self._step()
+            self._stop_if_asked()
             self._finish_version(resumed=False)
+
+    def _stop_if_asked(self) -> None:
+        """Between steps. Raises Stopped once the version is saved; what it leaves behind comes later."""
+        if not (number := self.job.asked_to_stop()):
+            return
+        if recover.newest_step(self.job.directory) < self.version:
+            self._save_recover_point()
+        raise Stopped(number, how_far(self.job.name, self.version, self.stage.steps))
 
     def _finish_version(self, *, resumed: bool) -> None:
         """What a policy version leaves behind, unless it already did."""
@@ -146,10 +157,7 @@ class Loop:
         self.job.check_owner()
         recover.append(run / "reward.jsonl", record)
         if self.version % stage.checkpoints.recover_every_steps == 0 or self.version == stage.steps:
-            with self._timed("recover"):
-                recover.save(
-                    run, self.version, self.learners.save_state, self.pending, stage.checkpoints.keep_recent
-                )
+            self._save_recover_point()
         spent = {part: round(total - begun.get(part, 0.0), 3) for part, total in self.seconds.items()}
         spent = {part: seconds for part, seconds in spent.items() if seconds}
         recover.append(run / "speed.jsonl", {"step": self.version, "seconds": spent})
@@ -160,6 +168,11 @@ class Loop:
             f"tokens {record['mean_tokens']:.1f} groups left out {rejected}/{record['groups']} "
             f"logprob gap {'-' if gap is None else f'{gap:.1e}'} {sum(spent.values()):.1f} s"
         )
+
+    def _save_recover_point(self) -> None:
+        keep = self.stage.checkpoints.keep_recent
+        with self._timed("recover"):
+            recover.save(self.job.directory, self.version, self.learners.save_state, self.pending, keep)
 
     def _filter(
         self, prompts: Sequence[Prompt], groups: Groups, rewards: Sequence[Sequence[float]]

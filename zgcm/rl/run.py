@@ -4,12 +4,12 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zgcm import identity
+from zgcm import identity, numbers
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import DemoPrompts, RLStage
 from zgcm.errors import ZgcmError
@@ -19,6 +19,7 @@ from zgcm.rl import attempts, contract, markers, prompts, recover
 from zgcm.rl.prompts import Prompt
 from zgcm.rundir import owner
 from zgcm.rundir.manifest import is_complete, verify_manifest
+from zgcm.stopping import deferring
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -39,6 +40,8 @@ class Run:
     special_tokens: list[str]
     check_owner: Callable[[], None]
     """Call before publishing anything: raises when another process took the run over."""
+    asked_to_stop: Callable[[], int] = lambda: 0
+    """The signal of a request to stop, 0 while there is none."""
 
 
 def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
@@ -94,18 +97,24 @@ def train_with_actors(run: Run) -> dict[str, float]:
     gpus = 0 if cpu else stage.resources.gpus_per_node
     with contextlib.ExitStack() as stack:
         begun = time.monotonic()
+        engines, learning = stage.rollout.engines, stage.learner.processes
+        say(
+            f"{run.name}: starting Ray, {numbers.counted(engines, 'vLLM engine')} and "
+            f"{numbers.counted(learning, 'learner')}; that alone takes about a minute"
+        )
         pool = stack.enter_context(verifier_pool(stage.reward.workers, stage.reward.verify_timeout))
         stack.enter_context(ray_cluster(cpus=actors, gpus=gpus, logs=run.directory / "logs" / "ray"))
         ray_seconds = time.monotonic() - begun
-        say(f"{run.name} starting vLLM engines: {stage.rollout.engines}, learners: {stage.learner.processes}")
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
         learners = Learners(run.policy, stage, cpu=cpu)
         learners.build()
         learners.wait_ready()
         rollouts.wait_ready()
         start_seconds = time.monotonic() - begun - ray_seconds
-        loop = Loop(run, learners, rollouts, pool, say)
-        loop.run()
+        say(f"{run.name}: ready after {numbers.duration(ray_seconds + start_seconds)}")
+        with deferring() as asked:
+            loop = Loop(replace(run, asked_to_stop=asked), learners, rollouts, pool, say)
+            loop.run()
         return {"ray": ray_seconds, "actors": start_seconds, **loop.seconds}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.rundir.provenance import circumstances
+from zgcm.stopping import Stopped, how_far
 from zgcm.train import stopped
 from zgcm.train.launch import Outcome
 from zgcm.train.spikes import Spike
@@ -47,7 +48,7 @@ def end(run: Path, number: int, iteration: int, outcome: Outcome, spike: Spike |
         "ended": time.time(),
         "to_iteration": iteration,
         "returncode": outcome.returncode,
-        "stopped_on_request": outcome.signalled or on_time,
+        "stopped_on_request": bool(outcome.signalled) or on_time,
         **({"spike": asdict(spike)} if spike else {}),
     }
     write_json(run / NAME, {"attempts": every})
@@ -64,6 +65,8 @@ def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome)
     where = str(log_file(run, number))
     if (run / stopped.NAME).exists():  # the trainer itself gave a reason, such as a loss that is not finite
         return stopped.read(run / stopped.NAME)
+    if outcome.signalled:
+        return Stopped(outcome.signalled, how_far(stage, reached, iterations))
     if every[number - 1]["stopped_on_request"]:
         return ZgcmError(
             f"Stopped on request; {stage} is saved at iteration {reached} of {iterations}",

@@ -8,6 +8,7 @@ Axes: B micro-batch, L sequence length.
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ class Trainer:
     data: dict[str, Any]
     run: str
     iterations: int
+    first: int
+    """The iteration that the stage starts from: 0, or the end of the stage that it continues."""
     log_interval: int
     prefetch: int | None
     keep: list[int | None]
@@ -43,6 +46,7 @@ class Trainer:
 
 
 def main(path: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the launcher's to answer: it sends SIGTERM
     from zgcm.errors import ZgcmError
     from zgcm.io import refused
 

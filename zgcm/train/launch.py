@@ -14,6 +14,7 @@ from types import FrameType
 import psutil
 
 from zgcm.config.stages import Resources
+from zgcm.stopping import REQUESTS, impatient
 from zgcm.train.speed import PROGRESS
 
 LAST_LINES = 30
@@ -26,8 +27,8 @@ class Outcome:
     """How an attempt ended."""
 
     returncode: int
-    signalled: bool
-    """We were asked to stop and passed that on: the trainer saves and exits."""
+    signalled: int
+    """The signal that asked us to stop, 0 if none; we passed it on, and the trainer saved and ended."""
     last_lines: list[str]
 
 
@@ -56,7 +57,7 @@ def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
             else:
                 last.append(line.rstrip())
         process.wait()
-    return Outcome(process.returncode, bool(signals), list(last))
+    return Outcome(process.returncode, signals[0] if signals else 0, list(last))
 
 
 def command(resources: Resources, settings: Path, module: str = "zgcm.train.entry") -> list[str]:
@@ -71,7 +72,7 @@ def command(resources: Resources, settings: Path, module: str = "zgcm.train.entr
         rendezvous = ["--standalone"]
     else:
         rendezvous = [*rank, "--master-addr", address, "--master-port", os.environ.get("MASTER_PORT", "6247")]
-    return [sys.executable, "-m", "torch.distributed.run", *nodes, *rendezvous, *entry]
+    return [sys.executable, "-m", "zgcm.train.agent", *nodes, *rendezvous, *entry]
 
 
 def environment(resources: Resources) -> dict[str, str]:
@@ -111,20 +112,36 @@ def trainers(process: subprocess.Popen[str]) -> list[int]:
 
 @contextlib.contextmanager
 def relaying(process: subprocess.Popen[str], launches_others: bool) -> Iterator[list[int]]:
-    """Pass SIGTERM and SIGUSR2 on as SIGTERM, which the trainer answers by saving and exiting."""
+    """Pass SIGINT, SIGTERM and SIGUSR2 on as SIGTERM, which the trainer answers by saving and exiting.
+
+    A second Ctrl-C kills the trainers.
+    """
     received: list[int] = []
 
     def relay(number: int, frame: FrameType | None) -> None:
         received.append(number)
+        if impatient(received):
+            kill(process)
+            return
         for pid in trainers(process) if launches_others else [process.pid]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
 
-    before = {number: signal.signal(number, relay) for number in (signal.SIGTERM, signal.SIGUSR2)}
+    before = {number: signal.signal(number, relay) for number in (*REQUESTS, signal.SIGUSR2)}
     try:
         yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if process.poll() is None:
-            process.kill()
+        kill(process)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """The process, if it still runs, and all below it: torch.distributed.run's trainers would outlive it."""
+    if process.poll() is not None:
+        return
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+    process.kill()

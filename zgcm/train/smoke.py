@@ -8,14 +8,17 @@ left there goes with the next smoke run.
 import json
 import shutil
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
+from zgcm import numbers
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import write_json
 from zgcm.layout import Layout
 from zgcm.rundir import owner
+from zgcm.stopping import Stopped
 from zgcm.train import losslog, stopped
 from zgcm.train.arguments import Options, megatron_argv, plan, train_stage
 from zgcm.train.inputs import Inputs, gather
@@ -47,6 +50,11 @@ def smoke(recipe: Recipe, layout: Layout, name: str, steps: int) -> dict[str, An
             clear(scratch)
             told = settings(recipe, layout, name, inputs, scratch, start + steps)
             write_json(scratch / "trainer.json", told)
+            print(
+                f"zgcm: {name}: starting the trainer for {numbers.counted(steps, 'step')}; that alone takes "
+                "some 20 s",
+                file=sys.stderr,
+            )
             outcome = launch(train_stage(recipe, name).resources, scratch, me.token, scratch / "trainer.log")
             return facts(name, scratch, outcome, steps, length.iterations - start)
         finally:
@@ -110,7 +118,7 @@ def failure(name: str, scratch: Path, outcome: Outcome, taken: int, steps: int) 
     if (scratch / stopped.NAME).exists():
         return stopped.read(scratch / stopped.NAME)
     if outcome.signalled:
-        return ZgcmError(f"Stopped on request after {taken} of {steps} steps; nothing was saved")
+        return Stopped(outcome.signalled, f"{taken} of {steps} steps were taken, nothing was saved")
     return ZgcmError(
         f"The trainer of {name} ended after {taken} of {steps} steps; its last lines:\n    "
         + "\n    ".join(outcome.last_lines)

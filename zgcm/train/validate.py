@@ -64,6 +64,7 @@ def validate(recipe: Recipe, contradictions: list[str], layout: Layout, name: st
         "shards": len(inputs.prefixes) if inputs else 0,
         "tokens": inputs.tokens if inputs else 0,
         "iterations": length,
+        "steps": length - lengths.first_iteration(recipe, layout, name) if length else None,
         **disk,
     }
 

@@ -1,0 +1,155 @@
+"""Stopping when asked to: Ctrl-C (SIGINT) and `kill` (SIGTERM).
+
+A verb ends at once and removes its temporary files; training and RL save first (zgcm.train.launch,
+zgcm.rl.grpo). The process that runs the workflow passes the request on to the verbs of its running jobs,
+starts nothing more and waits for them. A second Ctrl-C ends everything at once.
+
+A terminal sends Ctrl-C to every process in the foreground, so a verb hears of one request twice: from the
+terminal as SIGINT, from the workflow as SIGTERM. Slurm repeats SIGTERM too. So only a second SIGINT is a
+second request.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from zgcm.errors import ZgcmError
+
+if TYPE_CHECKING:
+    import psutil
+
+REQUESTS = (signal.SIGINT, signal.SIGTERM)
+SHELLS = ("bash", "sh", "dash", "tee")  # of a rule's command: they end when the verb does
+LOOK_AGAIN = 0.3  # seconds: a job may be about to start its verb while the request comes
+
+received: list[int] = []
+"""Signals that asked this process to stop, in their order."""
+
+
+class Stopped(ZgcmError):
+    """Ended in good order at the user's request; the command exits with `code`: 128 + signal."""
+
+    def __init__(self, number: int, what: str) -> None:
+        super().__init__(f"Stopped at your request: {what}")
+        self.code = 128 + number
+
+
+def how_far(stage: str, step: int, steps: int) -> str:
+    """What is saved of a stage that was asked to stop."""
+    if not step:
+        return f"{stage} had saved no step yet; the same command begins it anew"
+    return f"{stage} saved step {step} of {steps}; the same command continues"
+
+
+class Interrupted(SystemExit):
+    """A verb ends because it was asked to. No Exception: nothing on the way mistakes it for a failure."""
+
+
+def was_requested() -> bool:
+    return bool(received)
+
+
+def impatient(numbers: list[int]) -> bool:
+    """Whether Ctrl-C was pressed a second time."""
+    return numbers.count(signal.SIGINT) > 1
+
+
+# --- a verb ---------------------------------------------------------------------------------------------
+
+
+def end_in_order() -> None:
+    """From now on a request to stop raises Interrupted in the main thread."""
+    for number in REQUESTS:
+        signal.signal(number, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    received.append(number)
+    if impatient(received):
+        os._exit(128 + number)
+    if len(received) == 1:
+        raise Interrupted(128 + number)
+
+
+@contextlib.contextmanager
+def deferring() -> Iterator[Callable[[], int]]:
+    """Inside the block a request is only noted: the yielded function returns its signal, 0 while there is
+    none. A second Ctrl-C raises Interrupted, a third one ends the process."""
+
+    def note(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if received.count(signal.SIGINT) > 2:
+            os._exit(128 + number)
+        if impatient(received):
+            raise Interrupted(128 + number)
+
+    before = {number: signal.signal(number, note) for number in (*REQUESTS, signal.SIGUSR2)}
+    try:
+        yield lambda: received[0] if received else 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# --- the workflow ---------------------------------------------------------------------------------------
+
+
+def pass_on() -> None:
+    """From now on a request to stop goes to the verbs of the running jobs too, and Snakemake waits for these.
+
+    Snakemake alone lets running jobs go on to their ends after SIGTERM. KeyboardInterrupt is its way to start
+    nothing more, to cancel jobs on a cluster and to wait for those on this machine.
+    """
+    for number in REQUESTS:
+        signal.signal(number, _pass_on)
+
+
+def _pass_on(number: int, frame: FrameType | None) -> None:
+    received.append(number)
+    if impatient(received):
+        _kill_descendants()
+        os.write(2, b"\nEnded at once. The same command goes on from what was finished or saved before.\n")
+        os._exit(128 + number)  # Snakemake would call its jobs failed
+    if len(received) > 1:
+        return
+    os.write(2, b"\nStopping: training saves first, other steps end. Ctrl-C again ends all at once.\n")
+    threading.Thread(target=_tell_verbs, daemon=True).start()
+    raise KeyboardInterrupt
+
+
+def _tell_verbs() -> None:
+    """SIGTERM to each job's verb, once, until this process ends."""
+    import psutil
+
+    told: set[int] = set()
+    while True:
+        for process in _below_shells(psutil.Process()):
+            if process.pid not in told:
+                told.add(process.pid)
+                with contextlib.suppress(psutil.Error):
+                    process.terminate()
+        time.sleep(LOOK_AGAIN)
+
+
+def _below_shells(process: "psutil.Process") -> "Iterator[psutil.Process]":
+    import psutil
+
+    for child in process.children():
+        with contextlib.suppress(psutil.Error):
+            if child.name() in SHELLS:
+                yield from _below_shells(child)
+            else:
+                yield child
+
+
+def _kill_descendants() -> None:
+    import psutil
+
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            process.kill()
