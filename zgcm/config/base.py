@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 """numpy and torch take 32 bits, and each rank adds its number."""
+Place = Annotated[str, Field(min_length=1)]
+"""A path. The empty one would be the current directory."""
 Decay = Annotated[float, Field(gt=0, lt=1)]
 """Of an exponential average: 1 or more never forgets, and divides by 0 in Adam's correction."""
 
