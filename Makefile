@@ -51,6 +51,7 @@ $(VENV)/ready: envs/laptop.lock
 	cp envs/laptop.lock $@
 
 .venv/ready: $(VENV)/ready pyproject.toml
+	@echo "Making .venv, with this checkout's zgcm and the locked packages of $(VENV): seconds"
 	@"$(VENV)/bin/python" -m venv --without-pip --clear .venv
 	@"$(VENV)/bin/python" -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
 		> "$$(echo .venv/lib/python3.*/site-packages)/locked-packages.pth"

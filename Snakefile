@@ -1,5 +1,5 @@
 # The map: from raw text to an RL-trained language model. See docs/architecture.md.
-#   snakemake -n                                    what would run, and why
+#   snakemake -n                                    what would run, and why (in words: zgcm run -n)
 #   snakemake --cores all                           the tiny recipe on this machine
 #   snakemake --profile slurm results/sft/done      the 7B recipe on a Slurm cluster, up to SFT
 import os
@@ -9,32 +9,31 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
-from zgcm.config.resolved import resolve
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout
+from zgcm.rundir.resolved import resolve
 from zgcm.rundir.stamp import check_stamp, write_stamp
 
 min_version("9.27")
 CHECKOUT = Path(workflow.basedir)
 
+RECIPE_FILES = [Path(file) for file in workflow.overwrite_configfiles] or [CHECKOUT / "config/tiny.yaml"]
 if not workflow.overwrite_configfiles:  # testing `config` would break `--config key=value`
 
-    configfile: str(CHECKOUT / "config/tiny.yaml")
+    configfile: str(RECIPE_FILES[0])
 
 
 LAYOUT = Layout()
 os.environ.update(ZGCM_CHECKOUT=str(CHECKOUT))  # profiles of the user's lie below it
 try:
-    RECIPE, RECIPE_FILE = resolve(config, CHECKOUT, LAYOUT.root)
+    RECIPE, RECIPE_FILE = resolve(config, CHECKOUT, LAYOUT.root, RECIPE_FILES)
     check_stamp(LAYOUT.stamp, RECIPE.name)
 except ZgcmError as error:
     raise WorkflowError(error.paragraph())
 
 # The rules call the verbs of this checkout's `zgcm`. Cluster jobs parse this file again, so it holds there too.
-os.environ.update(
-    ZGCM_RECIPE=str(RECIPE_FILE),
-    PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
-)
+VERBS = str(Path(sys.executable).parent)
+os.environ.update(ZGCM_RECIPE=str(RECIPE_FILE), PATH=os.pathsep.join([VERBS, os.environ.get("PATH", "")]))
 
 
 include: "rules/common.smk"

@@ -50,6 +50,7 @@ onerror:
 
 
 if workflow.is_main_process:
+    logger.info(f"{RECIPE.name}: {LAYOUT.root.absolute()}, recipe {', '.join(map(str, RECIPE_FILES))}")
     for assumption in assumptions(RECIPE):
         logger.info(assumption)
 

@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 from zgcm.errors import ZgcmError
 
@@ -113,9 +113,13 @@ def refused(error: OSError) -> ZgcmError | None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error is that of a full disk or quota; safetensors has only the system's text."""
+    """Whether an error is that of a full disk or quota. safetensors and torch have only the system's text, or
+    less: "unexpected pos" is what torch's zip writer says after a write that came out shorter than asked."""
     full = (errno.ENOSPC, errno.EDQUOT)
-    return getattr(error, "errno", None) in full or any(os.strerror(code) in str(error) for code in full)
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in full
+    words = (*(os.strerror(code) for code in (*full, errno.EFBIG)), "unexpected pos")
+    return any(word in str(error) for word in words)
 
 
 def disk_full(path: Path) -> ZgcmError:
@@ -142,13 +146,57 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path, *, made_by: str = "") -> Any:
-    """Read a JSON file of ours. Raises ZgcmError when it is missing (naming the command that makes it) or not
-    JSON."""
+class MissingKey(ZgcmError, KeyError):
+    """A JSON file lacks a key that is asked of it."""
+
+
+class Object(dict[str, Any]):
+    """A JSON object that knows its file: a key that is not there is told as a missing file would be."""
+
+    file: Path
+
+    def __missing__(self, key: str) -> Any:
+        raise MissingKey(
+            "A file is not what its name says: a key is missing",
+            where=str(self.file),
+            found=", ".join(list(self)[:5]) or "no keys",
+            expected=key,
+            hint=DAMAGED,
+        )
+
+
+DAMAGED = "restore it, or remove it and repeat the step that makes it"
+
+
+def read_json(path: Path, *, made_by: str = "", kind: type = dict) -> Any:
+    """Read a JSON file that holds an object, or with `kind` a list.
+
+    Raises ZgcmError when it is missing (naming the command that makes it), not JSON (NaN is not), or another
+    kind of value; and later, when it is asked for a key that it lacks.
+    """
+
+    def known(pairs: dict[str, Any]) -> Object:
+        item = Object(pairs)
+        item.file = path
+        return item
+
     try:
-        return json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes(), object_hook=known, parse_constant=no_number)
     except FileNotFoundError as error:
         hint = f"make it with: {made_by}" if made_by else "run the step that makes it"
         raise ZgcmError("A file is missing", where=str(path), hint=hint) from error
     except ValueError as error:
-        raise ZgcmError("Not valid JSON", where=str(path), found=str(error)) from error
+        raise ZgcmError("Not valid JSON", where=str(path), found=str(error), hint=DAMAGED) from error
+    if not isinstance(value, kind):
+        raise ZgcmError(
+            "A file is not what its name says",
+            where=str(path),
+            found=f"JSON of another kind: {json.dumps(value)[:40]}",
+            expected="a list" if kind is list else "an object",
+            hint=DAMAGED,
+        )
+    return value
+
+
+def no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")

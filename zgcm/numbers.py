@@ -62,5 +62,17 @@ def context(tokens: int) -> str:
     return f"{tokens // 1024}K" if tokens >= 4096 and tokens % 1024 == 0 else f"{tokens:,}"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: 1 shard, 1,024 shards."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def position(iteration: int, last: int, first: int = 0) -> str:
+    """Where a stage is: "step 20 of 200". Of one that continues another, and so starts from the iteration
+    `first`, Megatron's own count follows, since checkpoints and logs are named by it."""
+    own = f"step {iteration - first:,} of {last - first:,}"
+    return f"{own} (iteration {iteration:,} of {last:,})" if first else own
+
+
 def arrow(first: Any, last: Any) -> str:
     return f"{first} → {last}"

@@ -11,19 +11,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from zgcm import identity, lengths, numbers
+from zgcm import identity, lengths, numbers, reasons
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage
-from zgcm.errors import ZgcmError
-from zgcm.io import read_json
 from zgcm.layout import Layout
 from zgcm.report import runs
 from zgcm.report.evaluations import evaluations
 from zgcm.rundir import owner
+from zgcm.train import stopped
 
 STATES = ("done", "stale", "running", "interrupted", "stopped", "waiting")
-SHOWN_KEYS = 4
 
 
 def stage_states(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
@@ -56,7 +54,7 @@ def stage_state(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     if run is None:
         return row
     if (run / "stopped.json").is_file():
-        reason = ZgcmError(**read_json(run / "stopped.json"))
+        reason = stopped.read(run / "stopped.json")
         return row | {"state": "stopped", "detail": f"{reason}; to try again: rm {run / 'stopped.json'}"}
     return row | liveness(run)
 
@@ -95,15 +93,8 @@ def finished(recipe: Recipe, name: str, done: dict[str, Any]) -> dict[str, Any]:
     keys = identity.changed_keys(done["basis"], now)
     if not keys:
         return {"state": "done", "detail": ""}
-    own = [key.removeprefix("settings.") for key in keys if not key.startswith("built_on.")]
-    parents = [key.removeprefix("built_on.") for key in keys if key.startswith("built_on.")]
-    said = []
-    if own:
-        more = f" and {len(own) - SHOWN_KEYS} more" if len(own) > SHOWN_KEYS else ""
-        said.append(f"changed: {', '.join(own[:SHOWN_KEYS])}{more}")
-    if parents:
-        said.append(f"built on {', '.join(parents)}, changed since")
-    return {"state": "stale", "changed": own + parents, "detail": "; ".join(said)}
+    own, parents = reasons.parted(keys)
+    return {"state": "stale", "changed": own + parents, "detail": reasons.of_keys(keys)}
 
 
 def liveness(run: Path) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def call(*arguments):
 def test_files_and_results_lie_below_it_recipes_locks_and_profiles_do_not(checkout, monkeypatch):
     assert "1 records in" in call("clean", "notes", "00000").stdout
     assert (checkout / "runs/mine/results/corpus/notes/00000.jsonl.zst").exists()
-    assert "1 shards" in call("sources", "lock", "locked", "notes.jsonl").stdout
+    assert "1 shard, " in call("sources", "lock", "locked", "notes.jsonl").stdout
     assert (checkout / "config/locked.lock").exists()
     assert "1 records in" in call("clean", "locked", "00000").stdout
     rows = json.loads(call("sources", "show", "--json").stdout)

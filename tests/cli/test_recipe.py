@@ -34,6 +34,8 @@ def test_check_shows_what_a_recipe_amounts_to() -> None:
     assert cells[:3] == ["midtrain_256k", "pretrain", "midtrain_64k"]
     assert cells[4:] == ["262,144", "14,345", "180.5B", "2e-05 cosine", "2 x 2 x 4 x 12, 4", "24 x 8 GPU"]
     assert any("assumed, never published: weights and quotas of pretrain_1t" in line for line in lines)
+    mix = next(line for line in lines if line.startswith("pretrain_3p2t") and "shuffled" in line)
+    assert "stage2_web 45%" in mix and mix.endswith("  pretrain_1t")
 
 
 def test_check_as_data() -> None:
@@ -51,11 +53,21 @@ def test_check_says_that_data_repeats(tmp_path: Path) -> None:
     assert "pretrain_1t reads" in output and "data repeats" in output
 
 
-def test_check_names_sources_without_a_lock(tmp_path: Path) -> None:
+def test_check_names_missing_files_and_what_to_do(tmp_path: Path) -> None:
     overlay = tmp_path / "overlay.yaml"
-    overlay.write_text("sources: {mid_code: {lock: config/sources/none.lock}}")
-    output = zgcm("check", *BIG, "-r", str(overlay)).output
-    assert "no lock yet: mid_code (write each with: zgcm sources lock SOURCE)" in output
+    overlay.write_text(
+        "sources: {mid_code: {lock: config/sources/none.lock}}\n"
+        "mixes: {pretrain_1t: {decontaminate: {against: [exam.jsonl]}}}\n"
+        "tokenizer: {path: no/tokenizer}\n"
+    )
+    lines = zgcm("check", *BIG, "-r", str(overlay)).output.splitlines()
+    assert [line.partition("; to do: ")[0] for line in lines if line.startswith("missing: ")] == [
+        "missing: sources.mid_code.lock: config/sources/none.lock",
+        "missing: tokenizer.path: no/tokenizer",
+        "missing: mixes.pretrain_1t.decontaminate.against: exam.jsonl",
+    ]
+    assert any(line.endswith("zgcm sources lock mid_code") for line in lines)
+    assert any(line.startswith("mid_code") and "no lock" in line for line in lines)
 
 
 def test_check_refuses_a_wrong_recipe(tmp_path: Path) -> None:

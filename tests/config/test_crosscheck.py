@@ -1,5 +1,6 @@
 """Keys that contradict one another are refused when the recipe is read, not on the cluster."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,12 @@ import pytest
 from zgcm.config.recipe import Recipe
 
 Refused = Callable[..., str]
-BIG = Path(__file__).parents[2] / "config/zgcm-7b.yaml"
+ROOT = Path(__file__).parents[2]
+BIG = ROOT / "config/zgcm-7b.yaml"
+DIRECTORIES = {
+    name for path in ROOT.glob("rules/*.smk") for name in re.findall(r'"results/(\w+)/', path.read_text())
+}
+"""That steps other than stages write in."""
 
 NAMES = [
     ("tokenizer: {sources: [demo_cod]}", "tokenizer.sources: unknown source 'demo_cod'; known: demo_code,"),
@@ -44,6 +50,16 @@ TINY_CASES = [
     ("mixes: {sft: {sequence_length: null}}", "`sequence_length` belongs to packed mixes"),
     ("stages: {rl_math: {reward: {length_penalty: {start: 48}}}}", "start 48 is not below end 48"),
     ("stages: {rl_math: {rollout: {sampling: {max_tokens: 40}}}}", "max_new_tokens 48 exceeds max_tokens 40"),
+    # numbers that an engine would take, or fail at late
+    ("stages: {sft: {data_split: '100'}}", "stages.sft.data_split: found '100'; expected three numbers"),
+    ("stages: {sft: {data_split: '0,1,0'}}", "the first above 0"),
+    ("stages: {sft: {data_split: 'nan,0,0'}}", "stages.sft.data_split: found 'nan,0,0'"),
+    ("stages: {sft: {optimizer: {adam_beta2: 1.0}}}", "adam_beta2: input should be less than 1; found 1.0"),
+    ("stages: {sft: {optimizer: {muon_momentum: 9.0}}}", "muon_momentum: input should be less than 1"),
+    ("stages: {rl_math: {learner: {beta1: 1.0}}}", "learner.beta1: input should be less than 1"),
+    ("stages: {sft: {seed: 20261130120000}}", "stages.sft.seed: input should be less than 2147483648"),
+    ("stages: {sft: {spikes: {deviations: 1.0e+308}}}", "deviations: input should be less than or equal to"),
+    ("sources: {demo_code: {include: []}}", "include: list should have at least 1 item"),
     # layout of the ranks
     ("stages: {sft: {parallel: {tensor: 3}}}", "stages.sft.parallel.tensor: 3 does not divide"),
     (
@@ -124,7 +140,7 @@ def test_big(refused: Refused, text: str, part: str) -> None:
     assert part in refused(text, BIG)
 
 
-@pytest.mark.parametrize("name", ["corpus", "mixes", "export", "raw", "tokens", "tokenizer"])
+@pytest.mark.parametrize("name", sorted(DIRECTORIES))
 def test_a_stage_may_not_take_a_directory_of_the_layout(refused: Refused, name: str) -> None:
     stage = "{kind: rl, init: sft, domain: math, steps: 1, prompts: {kind: demo, train: 384, valid: 8}}"
     assert f"stages.{name}: a stage cannot have this name" in refused(f"stages: {{{name}: {stage}}}")

@@ -38,7 +38,7 @@ assert not (directory() / "stopped.json").exists(), "a full disk is no reason to
 (root / "ballast").unlink()
 code, errors = run(root, "one")
 assert code == 0, errors
-assert "one continues at iteration 3 of 8" in errors
+assert "one continues at step 3 of 8" in errors
 Path(sys.argv[2]).write_bytes(done(root, "one"))
 """
 

@@ -66,7 +66,7 @@ def test_several_processes_save_when_asked_to_stop(tmp_path):
     assert 4 <= saved[0] < 40
     code, errors = run(root, "one")
     assert code == 0, errors
-    assert f"one continues at iteration {saved[0]} of 40" in errors
+    assert f"one continues at step {saved[0]} of 40" in errors
 
 
 @pytest.mark.long

@@ -101,7 +101,7 @@ def test_a_run_that_was_stopped_goes_on_when_the_policy_changes(tmp_path):
     code, errors = run(root, "one")
     assert code == 0, errors
     assert f"one begins with what {stopped} trained before its spike" in errors
-    assert "one continues at iteration 16 of 24" in errors
+    assert "one continues at step 16 of 24" in errors
     skipped = next(path for path in stopped.parent.iterdir() if path != stopped)
     assert [row["iteration"] for row in read_losses(skipped)] == [*range(1, 17), *range(19, 25)]
     assert checkpoints.complete_iterations(stopped / "checkpoints") == [12, 16], "the other run is left alone"
@@ -113,7 +113,7 @@ def test_an_older_checkpoint_is_kept_for_the_rewind(tmp_path):
     root = workspace(tmp_path, spikes=policy, checkpoints={"keep_recent": 1})
     code, errors = run(root, "one")
     assert code == 0, errors
-    assert "one continues at iteration 4 of 24" in errors
+    assert "one continues at step 4 of 24" in errors
     assert checkpoints.complete_iterations(run_directory(root, "one") / "checkpoints") == [4, 24]
 
 

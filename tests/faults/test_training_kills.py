@@ -44,7 +44,7 @@ def test_killed_in_the_middle(tmp_path, uninterrupted):
     assert complete_iterations(checkpoints(root)) == [3]
     code, errors = run(root, "one")
     assert code == 0
-    assert "one continues at iteration 3 of 8" in errors
+    assert "one continues at step 3 of 8" in errors
     same_end(root, uninterrupted)
 
 
@@ -67,7 +67,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, uninterrupted):
     code, errors = run(root, "one")
     assert code == 0
     assert "Damaged file" in errors
-    assert "continues at iteration 3" in errors
+    assert "continues at step 3" in errors
     same_end(root, uninterrupted)
 
 

@@ -120,7 +120,7 @@ def test_the_verb_shows_a_table_and_ends_with_1_on_a_failure(
     shown = CliRunner().invoke(app, ["preflight", *options])
     assert shown.exit_code == code, shown.output
     assert (
-        "preflight failed: other" if bad else "preflight passed: 1 parts ran, 1 do not apply"
+        "preflight failed: other" if bad else "preflight passed: 1 part ran, 1 do not apply"
     ) in shown.output
     as_json = CliRunner().invoke(app, ["preflight", "--json", *options])
     assert json.loads(as_json.stdout)["parts"]["good"]["line"] == "fine"
@@ -134,3 +134,11 @@ def test_training_asks_where_the_recipe_says_so(tmp_path: Path) -> None:
     assert "preflight: true" in str(refused.exception) and "zgcm preflight" in str(refused.exception)
     silent = CliRunner().invoke(app, ["train", "one", *options, str(write_recipe(tmp_path / "not.yaml"))])
     assert "preflight" not in str(silent.exception)
+
+
+def test_parts_that_never_ran_are_named(parts, layout: Layout) -> None:  # type: ignore[no-untyped-def]
+    from zgcm.cli.preflight import last_line
+
+    some = report.run_parts(recipe(), layout, ["good"])
+    assert last_line(some, []) == "preflight unfinished: 1 part ran, 0 do not apply; never run here: other"
+    assert last_line(report.run_parts(recipe(), layout, ["other"]), []).startswith("preflight passed: 1 part")

@@ -76,6 +76,7 @@ def cut(prefix: Path) -> None:
         (lambda prefix: prefix.with_name("mine.bin").unlink(), r"there is no \.bin"),
         (lambda prefix: write(prefix, [[1, 400]]), "id 400 is beyond the tokenizer's 400"),
         (lambda prefix: write(prefix, []), "it holds no token"),
+        (lambda prefix: write(prefix, [[1, -2]], np.int32), "its smallest id is -2"),
     ],
 )
 def test_damaged_or_foreign_files_are_refused(

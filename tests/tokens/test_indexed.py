@@ -92,6 +92,12 @@ def test_failure_keeps_no_old_index_beside_new_data(tmp_path):
     assert not (tmp_path / "d.idx").exists()
 
 
+def change(path: Path, at: int, byte: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] = byte
+    path.write_bytes(data)
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -105,6 +111,8 @@ def test_failure_keeps_no_old_index_beside_new_data(tmp_path):
             lambda p: p.with_suffix(".idx").write_bytes(p.with_suffix(".idx").read_bytes()[:-8]),
             "instead of",
         ),
+        (lambda p: change(p.with_suffix(".idx"), 42, 1), "document 0 does not lie where"),
+        (lambda p: change(p.with_suffix(".idx"), 37, 0x80), "document 0 does not lie where"),
     ],
 )
 def test_damage_is_named(tmp_path, damage, message):

@@ -56,6 +56,8 @@ def test_a_tokenizer_decodes_and_limits(tmp_path, tokenizer_directory):
     assert good["documents_with_end_token"] == 1.0
     bad = inspect_index(foreign(tmp_path, [2], [0, 1], tokens=[64, 400]), tokenizer_directory)
     assert bad["problems"] == ["id 400 is beyond the tokenizer's 400"]
+    numbers = inspect_index(foreign(tmp_path, [2], [0, 1], dtype=np.float32, code=7), tokenizer_directory)
+    assert numbers["first"][0]["ids"] == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(

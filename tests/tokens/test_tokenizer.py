@@ -133,6 +133,17 @@ def test_import_refuses_a_directory_without_template_and_a_vocabulary_too_large(
         imported(tmp_path / "published", tmp_path / "ours")
 
 
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"eos_token": {}}', b"\xff", None])
+def test_import_refuses_damaged_files(tmp_path, name, content):
+    train(tmp_path / "published")
+    file = tmp_path / "published" / name
+    file.write_bytes(file.read_bytes()[:99] if content is None else content)
+    with pytest.raises(ZgcmError, match=name):
+        imported(tmp_path / "published", tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()
+
+
 def test_import_accepts_configurations_that_transformers_does_not_know(tmp_path):
     train(tmp_path / "published")
     config = {"tokenizer_class": "TokenizersBackend"}

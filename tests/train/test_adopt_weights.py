@@ -15,6 +15,7 @@ from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
+from zgcm.model.conversion import to_megatron
 from zgcm.model.convert import read_megatron
 from zgcm.model.export import export_stage
 from zgcm.model.weights import open_weights
@@ -116,9 +117,27 @@ def test_missing_weights_are_said_to_be_missing(tmp_path: Path) -> None:
     assert not layout.done("given").exists()
 
 
+@pytest.mark.parametrize("name", ["__0_72.distcp", "metadata.json"])
+@pytest.mark.parametrize("content", [b"", b"{}", None])
+def test_a_checkpoint_that_is_not_whole_is_refused(
+    tmp_path: Path, model: Path, name: str, content: bytes | None
+) -> None:
+    """The digest is that of the weights alone; the trainer would miss the other files hours later."""
+    to_megatron(model, tmp_path / "megatron", None)
+    file = tmp_path / "megatron/release" / name
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    recipe, layout = workspace(tmp_path, tmp_path / "megatron", format="megatron")
+    with pytest.raises(ZgcmError, match=name):
+        adopt_weights(recipe, layout, "given")
+    assert not layout.done("given").exists()
+
+
 def test_another_model_is_refused_with_every_difference(tmp_path: Path, model: Path) -> None:
     shutil.copytree(model, tmp_path / "model")
-    write_json(tmp_path / "model/config.json", small.config() | {"sliding_window": 9, "num_hidden_layers": 7})
+    config = small.config(small.MODEL.model_copy(update={"num_layers": 7, "sliding_window": 9}))
+    write_json(tmp_path / "model/config.json", config)
     with pytest.raises(ZgcmError) as error:
         adopt_weights(*workspace(tmp_path, tmp_path / "model"), "given")
     text = error.value.paragraph()

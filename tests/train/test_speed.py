@@ -46,10 +46,15 @@ def test_every_figure_of_a_line(tmp_path, clock, capsys):
     assert "mfu" in sent[1][0]
     printed = capsys.readouterr().err.splitlines()
     assert printed[1] == (
-        "zgcm-progress one 4/6 loss 2.500 grad 0.50 lr 0.001 8,000 tokens/s "
+        "zgcm-progress one step 4 of 6 loss 2.500 grad 0.50 lr 0.001 8,000 tokens/s "
         "(2,000 a GPU, 10 TFLOP/s full, 8 windowed, MFU 8.0%) 1.0 s left"
     )
     assert printed[2].endswith("finished")
+
+
+def test_a_stage_that_continues_counts_its_own_steps(tmp_path, clock, capsys):
+    feed(pace(tmp_path, first=2), clock, 4)
+    assert "zgcm-progress one step 2 of 4 (iteration 4 of 6) loss" in capsys.readouterr().err
 
 
 def test_without_a_known_peak_there_is_no_mfu(tmp_path, clock, capsys):

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
+from typer.testing import CliRunner
 
-from tests.workflow.jobs import call
+from tests.workflow.jobs import CHECKOUT, call
+from zgcm.cli import verbs  # noqa: F401 - registers the verbs
+from zgcm.cli.app import app
 from zgcm.cli.progress import LogHandler
 from zgcm.cli.run import arguments, stages_of
+from zgcm.errors import ZgcmError
 
 
 def handler_of(*events: dict) -> LogHandler:
@@ -80,7 +84,38 @@ def test_a_dry_run_says_what_and_why_and_does_nothing(tmp_path: Path) -> None:
     target = "results/corpus/demo_traces/00000.jsonl.zst"
     done = call([sys.executable, "-m", "zgcm.cli", "run", "-n", "--directory", tmp_path, target])
     assert done.returncode == 0
-    assert "Missing output files" in done.stdout + done.stderr
-    assert "This was a dry-run" in done.stdout + done.stderr
-    assert "Report:" not in done.stdout
+    assert done.stdout.splitlines() == [
+        "Get raw shard 00000 of demo_traces  missing output",
+        "Clean shard 00000 of demo_traces    missing output",
+        "",
+        f"2 jobs in {tmp_path / 'results'}: 2 raw text and cleaning",
+        "Nothing was done: this was a dry run",
+    ]
     assert not (tmp_path / target).exists() and not (tmp_path / "results/recipe.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such recipe. at: overlay.yaml. to do: name one with --recipe"),
+        ("model: {num_layer: 3}", "did you mean 'num_layers'?"),
+        (
+            "sources: {notes: {kind: files, files: [notes.jsonl], stage: pretrain, category: web}}",
+            "notes.jsonl",
+        ),
+    ],
+)
+def test_a_wrong_recipe_is_said_as_other_verbs_say_it_before_snakemake_starts(
+    text: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    overlay = Path("overlay.yaml")
+    if text is not None:
+        overlay.write_text(text)
+    recipe = ["-r", str(CHECKOUT / "config/tiny.yaml"), "-r", str(overlay)]
+    run = CliRunner().invoke(app, ["run", "-n", *recipe])
+    assert isinstance(run.exception, ZgcmError) and said in str(run.exception)
+    if text is None or "num_layer" in text:
+        check = CliRunner().invoke(app, ["check", *recipe])
+        assert str(check.exception) == str(run.exception)
+        assert text is None or "(overlay.yaml:1)" in str(run.exception)

@@ -62,7 +62,7 @@ def test_it_plans_where_the_weights_are_not_there_yet(tmp_path: Path) -> None:
     assert {"train sft", "export sft", "rl_math rl_math", "export rl_math", "tokenizer"} <= set(names)
     recipe = [part for file in files for part in ("-r", file)]
     planned = zgcm("plan", *recipe, "--directory", tmp_path)
-    assert "published: adopted, to be adopted: huggingface weights of" in planned.stdout
+    assert "published: to be adopted: huggingface weights of" in planned.stdout
     assert "which is not there yet" in planned.stdout
     assert "published is adopted" in zgcm("check", *recipe).stdout
 

@@ -54,5 +54,5 @@ def test_the_snakefile_is_a_map() -> None:
 def test_the_default_profile_names_no_executor() -> None:
     text = (CHECKOUT / "profiles/default/config.yaml").read_text()
     keys = set(re.findall(r"^([a-z-]+):", text, re.M))
-    assert keys == {"rerun-triggers", "rerun-incomplete", "nolock"}
+    assert keys == {"quiet", "rerun-triggers", "rerun-incomplete", "nolock"}
     assert (CHECKOUT / "slurm").resolve() == CHECKOUT / "profiles/slurm"

@@ -12,7 +12,7 @@ def adopt(
     opened: Opened,
     name: Annotated[str, typer.Argument(metavar="STAGE | MIX", help="See above.")],
     shard: Annotated[
-        str | None, typer.Argument(metavar="[SHARD]", help="Of a mix, for instance 00000.")
+        str | None, typer.Argument(metavar="SHARD", help="Of a mix, for instance 00000.")
     ] = None,
 ) -> None:
     """Adopt weights as a stage, or token files as a mix, instead of making them.

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from zgcm.cli.app import JsonOption, app
+from zgcm.errors import ZgcmError
 
 
 @app.command()
@@ -39,20 +40,26 @@ def convert(
     """
     import json
 
-    from zgcm.cli.files import require
+    to_hub = not (source / "config.json").is_file()
+    if not source.is_dir():
+        raise ZgcmError("There is no such directory", where=str(source), hint="correct the path")
+    if to_hub and config is None:
+        raise ZgcmError(
+            "A Megatron checkpoint does not say all of its model, so --config must",
+            where=str(source),
+            found="no config.json in it, so no Hugging Face weights, and no --config",
+            hint="zgcm convert CHECKPOINT --config MODEL/config.json --output DIR",
+        )
     from zgcm.model.conversion import to_huggingface, to_megatron
 
-    if (source / "config.json").is_file():
+    if config is None or not to_hub:
         done = to_megatron(source, output, vocabulary)
         trimmed = done["rows_before"] - done["rows"]
         rows = f"{done['rows']:,} rows of vocabulary" + (
             f", {trimmed:,} of padding trimmed" if trimmed else ""
         )
     else:
-        described = require(
-            "--config", config, "zgcm convert CHECKPOINT --config MODEL/config.json --output DIR"
-        )
-        done = to_huggingface(source, output, described, vocabulary, tokenizer)
+        done = to_huggingface(source, output, config, vocabulary, tokenizer)
         rows = f"{done['rows']:,} rows of vocabulary in {done['dtype']}"
     typer.echo(
         json.dumps(done, sort_keys=True)

@@ -138,7 +138,7 @@ def minhash(
 @recipe_verb()
 def contamination(
     opened: Opened,
-    mix: Annotated[str, typer.Argument(help="A mix of the recipe that has `decontaminate`.")],
+    mix: Annotated[str, typer.Argument(metavar="MIX", help="A mix of the recipe that has `decontaminate`.")],
     source: Source,
     shard: Shard,
 ) -> None:
@@ -159,7 +159,7 @@ def lock_command(
     source: Source,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATH]...", help="Files, directories, quoted patterns; of a `files` source."),
+        typer.Argument(metavar="PATH", help="Files, directories, quoted patterns; of a `files` source."),
     ] = None,
 ) -> None:
     """Write the shard list of a source, with sizes and SHA-256, to config/sources/SOURCE.lock.
@@ -168,10 +168,11 @@ def lock_command(
     dataset at the recipe's commit. Commit the lock: the workflow then knows its shards without the data.
     """
     from zgcm.corpus.lock import lock_source
+    from zgcm.numbers import counted
 
     path, lock = lock_source(opened.recipe, source, paths or [], opened.checkout)
     size = sum(file["bytes"] for file in lock["files"])
-    opened.say({"path": str(path), **lock}, f"{path}: {len(lock['files'])} shards, {size:,} bytes")
+    opened.say({"path": str(path), **lock}, f"{path}: {counted(len(lock['files']), 'shard')}, {size:,} bytes")
 
 
 @recipe_verb("show", sources_app)

@@ -11,7 +11,8 @@ from zgcm.cli.opened import Opened, recipe_verb
 def export(
     opened: Opened,
     stage: Annotated[
-        str, typer.Argument(help="A finished stage of the recipe, for instance sft or rl_math.")
+        str,
+        typer.Argument(metavar="STAGE", help="A finished stage of the recipe, for instance sft or rl_math."),
     ],
 ) -> None:
     """Write a finished stage as a Hugging Face directory, in the layout of the published model.

@@ -23,6 +23,15 @@ TokenizerOption = Annotated[
 TextFieldOption = Annotated[
     list[str] | None, typer.Option(help="Files: a field of the text; repeat to join several. [text]")
 ]
+IncludeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--include",
+        metavar="DECISION",
+        help="Files: of cleaned records also those of this decision: review.",
+        show_default="keep alone",
+    ),
+]
 JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Files: how many are done at once.")]
 FanoutOption = Annotated[
     str | None,

@@ -46,7 +46,7 @@ def render(costs: dict[str, Any]) -> str:
     lines = aligned([HEADINGS, *(stage_words(row) for row in costs["stages"])], left=2)
     for row in costs["stages"]:
         if "adopted" in row:
-            lines.append(f"{row['stage']}: adopted, {row['why'] or row['adopted']}")
+            lines.append(f"{row['stage']}: {row['why'] or 'adopted: ' + row['adopted']}")
         if "responses" in row:
             limit = numbers.count(row["max_response_tokens"])
             lines.append(

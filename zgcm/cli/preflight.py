@@ -43,8 +43,14 @@ def table(report: dict[str, Any]) -> str:
 
 
 def last_line(report: dict[str, Any], broken: list[str]) -> str:
+    from zgcm.numbers import counted
+    from zgcm.preflight.report import CHECKS
+
     if broken:
         return f"preflight failed: {', '.join(broken)}"
     statuses = [part["status"] for part in report["parts"].values()]
     ran, others = statuses.count("ran"), statuses.count("not applicable")
-    return f"preflight passed: {ran} parts ran, {others} do not apply"
+    said = f"{counted(ran, 'part')} ran, {others} do not apply"
+    if never := [part for part in CHECKS if part not in report["parts"]]:
+        return f"preflight unfinished: {said}; never run here: {', '.join(never)}"
+    return f"preflight passed: {said}"

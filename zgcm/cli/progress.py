@@ -40,6 +40,8 @@ class LogHandler(LogHandlerBase):
             self.on_start(record)
         elif event == LogEvent.JOB_FINISHED:
             self.finished.append(record.job_id)  # type: ignore[attr-defined]
+        elif event == LogEvent.RUN_INFO:
+            show(f"{record.stats['total']} jobs to do (what and why: zgcm run -n)")  # type: ignore[attr-defined]
         elif event == LogEvent.PROGRESS:
             self.on_progress(record.done, record.total)  # type: ignore[attr-defined]
         elif event == LogEvent.JOB_ERROR:

@@ -30,16 +30,19 @@ def identity(
     opened: Opened,
     step: Annotated[
         str,
-        typer.Argument(help="raw, clean, fingerprint, tokenizer, index, mix, train, adopt, export or rl."),
+        typer.Argument(
+            metavar="STEP",
+            help="raw, clean, fingerprint, tokenizer, index, mix, train, adopt, export, rl; or a stage.",
+        ),
     ] = "",
-    name: Annotated[str, typer.Argument(help="Of the source, mix or stage.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the source, mix or stage.")] = "",
 ) -> None:
     """Print a step's recipe_id and what it is made of: its settings and the ids that it builds on.
 
     Two recipes with the same id make the same result from the same data. Without a step, every id is listed.
-    Example: zgcm id train midtrain_64k
+    Examples: zgcm id midtrain_64k, zgcm id clean demo_code
     """
-    from zgcm.identity import basis, digest, recipe_id, steps
+    from zgcm.identity import basis, digest, recipe_id, stage_step, steps
 
     loaded = opened.recipe
     known = steps(loaded)
@@ -47,6 +50,8 @@ def identity(
         ids = {f"{one}:{of}" if of else one: recipe_id(loaded, one, of) for one, of in known}
         opened.say(ids, _columns(ids))
         return
+    if not name and step in loaded.stages:
+        step, name = stage_step(loaded, step), step
     if (step, name) not in known:
         names = [of for one, of in known if one == step]
         raise ZgcmError(
@@ -54,7 +59,7 @@ def identity(
             expected=f"{step} " + ", ".join(names)
             if names
             else ", ".join(dict.fromkeys(s for s, _ in known)),
-            hint="zgcm id lists every step",
+            hint="zgcm id lists every step; a stage may stand alone: zgcm id STAGE",
         )
     made_of = basis(loaded, step, name)
     lines = [

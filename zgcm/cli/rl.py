@@ -10,13 +10,16 @@ from zgcm.cli.opened import Opened, recipe_verb
 @recipe_verb()
 def rl(
     opened: Opened,
-    stage: Annotated[str, typer.Argument(help="An RL stage of the recipe, for instance rl_math.")],
+    stage: Annotated[
+        str, typer.Argument(metavar="STAGE", help="An RL stage of the recipe, for instance rl_math.")
+    ],
 ) -> None:
     """Train a policy with GRPO: vLLM samples, verifiers reward, a torch learner updates.
 
     Reads results/export/INIT/ and writes results/STAGE/: runs/RUN_ID/ (reward.jsonl, speed.jsonl,
     evaluations/, policies/, recover/), evaluations/version_NNN.json and, last, done. Killed, it continues
-    from the last step with the same command. One line a step goes to stderr.
+    from the last step with the same command; Ctrl-C or SIGTERM let it finish and save the step. One line a
+    step goes to stderr.
     """
     from zgcm.rl.run import run_stage
 

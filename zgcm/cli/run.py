@@ -3,6 +3,7 @@
 import os
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -11,7 +12,6 @@ from zgcm import stopping
 from zgcm.cli.app import app
 from zgcm.layout import Layout
 
-DRY = {"-n", "--dry-run", "--dryrun"}
 SNAKEFILE = Path(__file__).parents[2] / "Snakefile"
 
 
@@ -20,20 +20,45 @@ def run(
     context: typer.Context,
     recipe: Annotated[
         list[Path],
-        typer.Option("--recipe", "-r", help="Recipe file; repeat for overlays, later ones win. [tiny.yaml]"),
+        typer.Option(
+            "--recipe",
+            "-r",
+            show_default="the profile's, else config/tiny.yaml",
+            help="Recipe file; repeat for overlays, later ones win.",
+        ),
     ] = [],  # noqa: B006 - typer wants a list and never changes it
-    cores: Annotated[str | None, typer.Option("--cores", "-c", help="Cores of this machine. [all]")] = None,
-    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where results/ lies.")] = Path(),
+    cores: Annotated[
+        str | None,
+        typer.Option(
+            "--cores", "-c", show_default="all; of a --profile its own", help="Cores of this machine."
+        ),
+    ] = None,
+    directory: Annotated[
+        Path,
+        typer.Option(
+            "--directory", "-d", help="Where results/ lies, and what the recipe's `files` start from."
+        ),
+    ] = Path(),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "--dryrun", "-n", help="Say what would run and why, and do nothing.")
+    ] = False,
 ) -> None:
     """Run everything that is not up to date, from raw text to the report.
 
     Anything else goes to Snakemake, for instance a target (`zgcm run results/sft/done`) or `--profile slurm`.
-    After a crash, give the same command again. To see what would run and why, add -n: nothing is done then.
+    After a crash, give the same command again.
+
+    Look first: zgcm check (is the recipe right), zgcm run -n (what would run and why), zgcm plan (what it
+    costs). Look meanwhile: zgcm status.
     """
-    if not DRY.isdisjoint(context.args):
-        raise typer.Exit(snakemake(arguments(recipe, cores, directory, context.args), show_progress=False))
+    from zgcm.cli import checked, dryrun, progress
+
+    argv = arguments(recipe, cores, directory, context.args)
+    checked.check(argv, directory, SNAKEFILE.parent)
+    if dry_run:
+        raise typer.Exit(snakemake([*argv, "--dry-run"], dryrun))
     began = time.monotonic()
-    code = snakemake(arguments(recipe, cores, directory, context.args))
+    code = snakemake(argv, progress)
     if code and stopping.was_requested():
         typer.echo("\nStopped at your request. The same command goes on from what is finished or saved.")
         raise typer.Exit(128 + stopping.received[0])
@@ -69,19 +94,15 @@ def arguments(recipe: list[Path], cores: str | None, directory: Path, extra: lis
     return [*extra, *chosen]
 
 
-def snakemake(argv: list[str], show_progress: bool = True) -> int:
-    """Run Snakemake in this process, with our progress lines or its own. Returns its exit code."""
+def snakemake(argv: list[str], shown_by: ModuleType) -> int:
+    """Run Snakemake in this process; the module's `LogHandler` says what it does. Returns its exit code."""
     from snakemake.cli import main
     from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 
-    from zgcm.cli import progress
-
     here = Path.cwd()
     try:
-        if show_progress:
-            LoggerPluginRegistry().register_plugin("snakemake_logger_plugin_zgcm", progress)
-            argv = [*argv, "--logger", "zgcm"]
-        main(argv)
+        LoggerPluginRegistry().register_plugin("snakemake_logger_plugin_zgcm", shown_by)
+        main([*argv, "--logger", "zgcm"])
     except SystemExit as end:
         return int(end.code or 0)
     except KeyboardInterrupt:

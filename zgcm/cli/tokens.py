@@ -8,13 +8,16 @@ import typer
 from zgcm.cli import files
 from zgcm.cli.app import JsonOption, app
 from zgcm.cli.opened import Opened, recipe_verb, refuse_unknown
+from zgcm.files import decisions
 from zgcm.layout import mix_shards, source_shards
 
 if TYPE_CHECKING:
     from zgcm.config.recipe import Recipe
 
-MixArgument = Annotated[str, typer.Argument(help="A mix of the recipe.")]
-OutputShardArgument = Annotated[str, typer.Argument(help="The mix's output shard: 00000, 00001, ...")]
+MixArgument = Annotated[str, typer.Argument(metavar="MIX", help="A mix of the recipe.")]
+OutputShardArgument = Annotated[
+    str, typer.Argument(metavar="SHARD", help="The mix's output shard: 00000, 00001, ...")
+]
 INDEX_FILES = "FILE... --tokenizer DIR --output PREFIX"
 PACK_FILES = "FILE... --seq-length N --tokenizer DIR --output DIR"
 
@@ -39,6 +42,7 @@ def index(
     output: files.OutputOption = None,
     tokenizer: files.TokenizerOption = None,
     text_field: files.TextFieldOption = None,
+    include: files.IncludeOption = None,
     jobs: files.JobsOption = 1,
     fanout: files.FanoutOption = None,
     slurm: files.SlurmOption = None,
@@ -53,7 +57,13 @@ def index(
     """
     if output is None:
         files.refuse_file_options(
-            "index", "SOURCE SHARD", tokenizer=tokenizer, text_field=text_field, fanout=fanout, slurm=slurm
+            "index",
+            "SOURCE SHARD",
+            tokenizer=tokenizer,
+            text_field=text_field,
+            include=include,
+            fanout=fanout,
+            slurm=slurm,
         )
         source, shard = files.names_or_teach("index", what, "SOURCE SHARD", INDEX_FILES)
         from zgcm.tokens.index import index_shard
@@ -67,12 +77,13 @@ def index(
 
         directory = files.require("--tokenizer", tokenizer, f"zgcm index {INDEX_FILES}")
         spread = files.fanout(jobs, fanout, slurm, output)
-        report = index_files(what, directory, output, text_field or ["text"], spread, files.progress)
+        fields, chosen = text_field or ["text"], decisions.included(include)
+        report = index_files(what, directory, output, fields, chosen, spread, files.progress)
         name = str(output)
     agreed = (report.get("parity") or {}).get("documents")
     checked = f"; tokenizers agrees on {agreed:,} documents" if agreed is not None else ""
     counts = f"{report['documents']:,} documents, {report['tokens']:,} tokens ({report['dtype']})"
-    opened.say(report, f"{name}: {counts}{checked}")
+    opened.say(report, f"{name}: {counts}{checked}{decisions.words(report.get('left_out', {}))}")
 
 
 @app.command()
@@ -108,6 +119,7 @@ def dedup(
         float, typer.Option(min=0.01, max=1, help="Files, with --near: least Jaccard of shingle sets.")
     ] = 0.8,
     text_field: files.TextFieldOption = None,
+    include: files.IncludeOption = None,
     jobs: files.JobsOption = 1,
     fanout: files.FanoutOption = None,
     slurm: files.SlurmOption = None,
@@ -126,11 +138,12 @@ def dedup(
 
         section = NearDuplicates(threshold=threshold) if near else None
         spread = files.fanout(jobs, fanout, slurm, output)
-        summary = dedup_files(what, output, section, text_field or ["text"], spread, files.progress)
+        fields, chosen = text_field or ["text"], decisions.included(include)
+        summary = dedup_files(what, output, section, fields, chosen, spread, files.progress)
         opened.say(summary, dedup_line(summary, output))
         return
     files.refuse_file_options(
-        "dedup", "MIX", near=near or None, text_field=text_field, fanout=fanout, slurm=slurm
+        "dedup", "MIX", near=near or None, text_field=text_field, include=include, fanout=fanout, slurm=slurm
     )
     (mix,) = files.names_or_teach("dedup", what, "MIX", "FILE... [--near] --output DIR")
     from zgcm.corpus.dedup import deduplicate
@@ -151,6 +164,7 @@ def decontaminate(
         int, typer.Option(min=1, help="Shorter evaluation texts are sought whole, down to so many words.")
     ] = 8,
     text_field: files.TextFieldOption = None,
+    include: files.IncludeOption = None,
     jobs: files.JobsOption = 1,
     fanout: files.FanoutOption = None,
     slurm: files.SlurmOption = None,
@@ -168,7 +182,8 @@ def decontaminate(
 
     section = Decontamination(against=against, ngram=ngram, shortest=shortest)
     spread = files.fanout(jobs, fanout, slurm, output)
-    summary = decontaminate_files(inputs, output, section, text_field or ["text"], spread, files.progress)
+    fields, chosen = text_field or ["text"], decisions.included(include)
+    summary = decontaminate_files(inputs, output, section, fields, chosen, spread, files.progress)
     typer.echo(json.dumps(summary, sort_keys=True) if as_json else total_line(summary, output))
 
 
@@ -188,6 +203,7 @@ def mix_(
         int | None, typer.Option(min=1, help="Files: how often a file may be repeated for its quota. [1]")
     ] = None,
     text_field: files.TextFieldOption = None,
+    include: files.IncludeOption = None,
     jobs: files.JobsOption = 1,
     fanout: files.FanoutOption = None,
     slurm: files.SlurmOption = None,
@@ -204,7 +220,14 @@ def mix_(
     form = "FILE=WEIGHT... --tokens N --tokenizer DIR --output DIR"
     if output is None:
         files.refuse_file_options(
-            "mix", "MIX", tokenizer=tokenizer, **settings, text_field=text_field, fanout=fanout, slurm=slurm
+            "mix",
+            "MIX",
+            tokenizer=tokenizer,
+            **settings,
+            text_field=text_field,
+            include=include,
+            fanout=fanout,
+            slurm=slurm,
         )
         (name,) = files.names_or_teach("mix", what, "MIX", form)
         from zgcm.corpus.mix import plan_mix
@@ -216,11 +239,12 @@ def mix_(
 
         directory = files.require("--tokenizer", tokenizer, f"zgcm mix {form}")
         spread = files.fanout(jobs, fanout, slurm, output)
-        fields = text_field or ["text"]
-        plan = mix_files(what, output, directory, settings, fields, spread, files.progress)
+        fields, chosen = text_field or ["text"], decisions.included(include)
+        plan = mix_files(what, output, directory, settings, fields, chosen, spread, files.progress)
         name = str(output)
     parts = ", ".join(f"{source} {facts['tokens']:,}" for source, facts in plan["sources"].items())
-    opened.say(plan, f"mix {name}: {plan['documents']:,} documents, {plan['tokens']:,} tokens ({parts})")
+    counts = f"mix {name}: {plan['documents']:,} documents, {plan['tokens']:,} tokens ({parts})"
+    opened.say(plan, counts + decisions.words(plan.get("left_out", {})))
 
 
 @recipe_verb()
@@ -240,6 +264,7 @@ def pack(
     output: files.OutputOption = None,
     seq_length: Annotated[int | None, typer.Option(min=1, help="Files: tokens of a packed sequence.")] = None,
     tokenizer: files.TokenizerOption = None,
+    include: files.IncludeOption = None,
     jobs: files.JobsOption = 1,
     fanout: files.FanoutOption = None,
     slurm: files.SlurmOption = None,
@@ -253,7 +278,13 @@ def pack(
     """
     if output is None:
         files.refuse_file_options(
-            "pack", "MIX SHARD", seq_length=seq_length, tokenizer=tokenizer, fanout=fanout, slurm=slurm
+            "pack",
+            "MIX SHARD",
+            seq_length=seq_length,
+            tokenizer=tokenizer,
+            include=include,
+            fanout=fanout,
+            slurm=slurm,
         )
         mix, shard = files.names_or_teach("pack", what, "MIX SHARD", PACK_FILES)
         from zgcm.tokens.pack import pack_shard
@@ -266,13 +297,15 @@ def pack(
         directory = files.require("--tokenizer", tokenizer, f"zgcm pack {PACK_FILES}")
         length = files.require("--seq-length", seq_length, f"zgcm pack {PACK_FILES}")
         spread = files.fanout(jobs, fanout, slurm, output)
-        facts, name = pack_files(what, directory, output, length, spread, files.progress), str(output)
+        chosen, name = decisions.included(include), str(output)
+        facts = pack_files(what, directory, output, length, chosen, spread, files.progress)
         facts = {"sequences": facts["train_records"], **facts}
     opened.say(
         facts,
         f"{name}: {facts['conversations']:,} conversations in {facts['sequences']:,} sequences of "
         f"{facts['sequence_length']:,}, {facts['padding_fraction']:.1%} padding; left out: "
-        f"{facts['too_long']:,} too long, {facts['without_loss']:,} with nothing to learn",
+        f"{facts['too_long']:,} too long, {facts['without_loss']:,} with nothing to learn"
+        + decisions.words(facts.get("left_out", {})),
     )
 
 

@@ -11,7 +11,10 @@ from zgcm.errors import ZgcmError
 @recipe_verb()
 def train(
     opened: Opened,
-    stage: Annotated[str, typer.Argument(help="A stage of kind pretrain or sft, for instance pretrain_1t.")],
+    stage: Annotated[
+        str,
+        typer.Argument(metavar="STAGE", help="A stage of kind pretrain or sft, for instance pretrain_1t."),
+    ],
     print_argv: Annotated[
         bool,
         typer.Option("--print-argv", help="Print megatron-core's arguments and stop; needs no data, no GPU."),
@@ -35,7 +38,8 @@ def train(
     """Train a stage, or continue it from its last whole checkpoint.
 
     The same command starts, resumes after a crash, and does nothing more once the stage is finished.
-    SIGTERM or SIGUSR2 make it save and stop. Losses of every iteration: results/STAGE/runs/RUN/loss.jsonl.
+    Ctrl-C, SIGTERM or SIGUSR2 make it save and stop, a second Ctrl-C ends it at once. Losses of every
+    iteration: results/STAGE/runs/RUN/loss.jsonl.
 
     Three options look before a run and change nothing. Example: zgcm train sft --validate-only
     """
@@ -55,16 +59,25 @@ def train(
 
 def run_to_end(opened: Opened, stage: str) -> None:
     from zgcm.preflight.report import require
+    from zgcm.report.table import train_facts
     from zgcm.train.run import train as run_train
 
     if opened.recipe.preflight:
         require(opened.recipe, opened.layout)
     done = run_train(opened.recipe, opened.layout, stage)
+    own = train_facts(opened.recipe, opened.layout, stage, done)
     opened.say(
         done,
-        f"{stage}: {done['iteration']} iterations, {done['consumed_tokens']:,} tokens, "
+        f"{stage}: {own_steps(own['steps'], done['iteration'])}, {own['tokens']:,} tokens, "
         f"loss {done['first_loss']:.3f} -> {done['final_loss']:.3f}, {opened.results / done['checkpoint']}",
     )
+
+
+def own_steps(steps: int, iteration: int) -> str:
+    """'200 steps'; of a stage that continues another also Megatron's count, which names its checkpoints."""
+    from zgcm.numbers import counted
+
+    return counted(steps, "step") + ("" if steps == iteration else f", to iteration {iteration:,}")
 
 
 def show_argv(opened: Opened, stage: str) -> None:
@@ -93,24 +106,24 @@ def show_problems(opened: Opened, stage: str) -> None:
 
 def problem_text(report: dict[str, Any]) -> str:
     """The problems, a paragraph each; or that there are none, and what the stage will take."""
-    from zgcm.numbers import byte_count, count
+    from zgcm.numbers import byte_count, count, counted
 
     name, problems = report["stage"], report["problems"]
     lines = [f"  {found['check']:<8} {found['problem']}" for found in problems]
     lines += [f"  not checked: {what}" for what in report["not_checked"]]
     if report["shards"]:
-        lines.append(f"  {report['shards']} shards, {count(report['tokens'])} tokens")
+        lines.append(f"  {counted(report['shards'], 'shard')}, {count(report['tokens'])} tokens")
     if report["iterations"]:
         lines.append(
-            f"  to iteration {report['iterations']:,}, with {report['checkpoints']} checkpoints of "
-            f"{byte_count(report['checkpoint_bytes'])} at most; {byte_count(report['free_bytes'])} free"
+            f"  {own_steps(report['steps'], report['iterations'])}, with {report['checkpoints']} checkpoints "
+            f"of {byte_count(report['checkpoint_bytes'])} at most; {byte_count(report['free_bytes'])} free"
         )
-    found = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}" if problems else "ready to train"
+    found = counted(len(problems), "problem") if problems else "ready to train"
     return "\n".join([f"{name}: {found}", *lines])
 
 
 def show_smoke(opened: Opened, stage: str, steps: int) -> None:
-    from zgcm.numbers import count, duration
+    from zgcm.numbers import count, counted, duration
     from zgcm.train.smoke import smoke
 
     facts = smoke(opened.recipe, opened.layout, stage, steps)
@@ -121,8 +134,8 @@ def show_smoke(opened: Opened, stage: str, steps: int) -> None:
             f"{duration(facts['seconds_per_step'])} a step, {count(facts['tokens_per_second'])} tokens/s, "
             f"{duration(whole)} for all {facts['stage_steps']:,} steps"
         )
+    first, last = facts["losses"][0], facts["losses"][-1]
     opened.say(
         facts,
-        f"{stage}: {steps} steps, loss {facts['losses'][0]:.3f} -> {facts['losses'][-1]:.3f}, {speed}; "
-        "nothing was saved",
+        f"{stage}: {counted(steps, 'step')}, loss {first:.3f} -> {last:.3f}, {speed}; nothing was saved",
     )

@@ -1,4 +1,6 @@
-"""Registers every verb by importing the modules that define them."""
+"""Registers every verb by importing the modules that define them, and orders them for `zgcm --help`."""
+
+from typing import TYPE_CHECKING
 
 from zgcm.cli import (  # noqa: F401
     adopt,
@@ -16,3 +18,43 @@ from zgcm.cli import (  # noqa: F401
     tokens,
     train,
 )
+from zgcm.cli.app import Verb, app
+
+if TYPE_CHECKING:
+    from typer.models import CommandInfo
+
+DATA = "Data: a shard or a mix of the recipe; most also take files of yours"
+PANELS = {
+    "Run and see": ("run", "check", "plan", "status", "report", "preflight", "id"),
+    DATA: (
+        *("raw", "clean", "fingerprint", "minhash", "contamination", "tokenizer", "index"),
+        *("dedup", "mix", "gather", "pack", "pack-summary"),
+    ),
+    "Training": ("train", "adopt", "export"),
+    "Reinforcement learning": ("rl",),
+    "Plain files, without a recipe": ("profile", "decontaminate", "inspect", "convert"),
+    "Generated files of this repository": ("schema", "keys"),
+}
+"""Heading -> verbs, in the order of the help. (`sources` is a group of verbs; Typer lists it after them.)"""
+GROUPS = {"sources": DATA}
+
+
+def arrange() -> None:
+    order = [verb for verbs in PANELS.values() for verb in verbs]
+    app.registered_commands.sort(key=lambda command: order.index(_name(command)))
+    for command in app.registered_commands:
+        command.cls = Verb
+        command.rich_help_panel = next(panel for panel, verbs in PANELS.items() if _name(command) in verbs)
+    for group in app.registered_groups:
+        group.rich_help_panel = GROUPS[str(group.name)]
+        assert group.typer_instance is not None
+        for command in group.typer_instance.registered_commands:
+            command.cls = Verb
+
+
+def _name(command: "CommandInfo") -> str:
+    assert command.callback is not None
+    return command.name or command.callback.__name__
+
+
+arrange()

@@ -5,9 +5,14 @@ A recipe's key is part of a stage's identity unless it is declared with `executi
 nothing stale.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
+
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+"""numpy and torch take 32 bits, and each rank adds its number."""
+Decay = Annotated[float, Field(gt=0, lt=1)]
+"""Of an exponential average: 1 or more never forgets, and divides by 0 in Adam's correction."""
 
 
 class Section(BaseModel):

@@ -106,7 +106,7 @@ class _Source(Section):
     """raw key -> canonical key, copied when the canonical one is absent."""
     defaults: dict[str, Any] = {}
     """Fields given to every record that lacks them (for instance source, license)."""
-    include: list[Decision] = ["keep"]
+    include: list[Decision] = Field(default=["keep"], min_length=1)
     """Which decisions may enter a mix; add "review" deliberately."""
     max_bad_fraction: float = execution(0.001, ge=0, le=1)
     """Lines that are no record are filed away; a shard with a larger part of them fails."""

@@ -16,7 +16,7 @@ from zgcm.config.stages import AdoptedStage, TrainStage
 if TYPE_CHECKING:
     from zgcm.config.recipe import Recipe
 
-RESERVED_STAGES = ("raw", "corpus", "tokens", "tokenizer", "mixes", "export")
+RESERVED_STAGES = ("raw", "corpus", "tokens", "tokenizer", "mixes", "export", "logs", "benchmarks")
 """Directories below results/ that a stage's own directory results/{stage} would collide with."""
 
 KEEP_CONTRADICTIONS = "keep_contradictions"

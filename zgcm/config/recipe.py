@@ -14,6 +14,8 @@ from zgcm.config.stages import AdoptedStage, Resources, TrainStage
 from zgcm.errors import ZgcmError
 
 Stage = Annotated[TrainStage | RLStage | AdoptedStage, Field(discriminator="kind")]
+VERBS = {TrainStage: "train", AdoptedStage: "adopt", RLStage: "rl"}
+"""The verb that makes a stage of each kind."""
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
@@ -87,11 +89,13 @@ class Recipe(Section):
         if isinstance(stage, kind):
             return stage
         fit = [other for other, found in self.stages.items() if isinstance(found, kind)]
+        verb = next((verb for other, verb in VERBS.items() if isinstance(stage, other)), None)
         raise ZgcmError(
             f"Not a stage that {what}",
             where=f"stages.{name}",
             found=stage.kind if stage else "no such stage",
             expected=f"one of {', '.join(fit)}" if fit else "this recipe has none",
+            hint=f"this one: zgcm {verb} {name}" if verb else "",
         )
 
     def train_stages(self) -> dict[str, TrainStage]:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from zgcm.config.base import Section, execution
+from zgcm.config.base import Decay, Section, Seed, execution
 from zgcm.config.stages import _Stage
 
 
@@ -146,9 +146,9 @@ class Learner(Section):
     """Learning rate."""
     weight_decay: NonNegativeFloat = 0.01
     """Decoupled."""
-    beta1: PositiveFloat = 0.9
+    beta1: Decay = 0.9
     """Adam's first moment."""
-    beta2: PositiveFloat = 0.999
+    beta2: Decay = 0.999
     """Adam's second moment."""
     eps: PositiveFloat = 1e-8
     """Adam's epsilon."""
@@ -229,7 +229,7 @@ class RLStage(_Stage):
     """Which reward judges the answers."""
     prompts: Prompts
     """What is asked."""
-    seed: NonNegativeInt = 42
+    seed: Seed = 42
     """Of prompt order and sampling."""
     epochs: PositiveInt = 3
     """Passes over the prompts at most."""

@@ -3,11 +3,20 @@
 Defaults are the published 7B values where all stages share one.
 """
 
+import re
 from typing import Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
-from zgcm.config.base import Section, execution
+from zgcm.config.base import Decay, Section, Seed, execution
 
 
 class Resources(Section):
@@ -50,15 +59,15 @@ class Optimizer(Section):
     """Shape of the rate after the warm-up."""
     weight_decay: NonNegativeFloat = 0.1
     """Decoupled; norms have none."""
-    adam_beta1: PositiveFloat = 0.9
+    adam_beta1: Decay = 0.9
     """Adam's first moment."""
-    adam_beta2: PositiveFloat = 0.95
+    adam_beta2: Decay = 0.95
     """Adam's second moment."""
     adam_eps: PositiveFloat = 1e-8
     """Adam's epsilon."""
     clip_grad: NonNegativeFloat = 1.0
     """Largest gradient norm; 0: no clipping."""
-    muon_momentum: PositiveFloat = 0.9
+    muon_momentum: Decay = 0.9
     """Of the exponential average that is orthogonalised."""
     muon_scale_mode: Literal["spectral", "unit_rms_norm", "shape_scaling"] = "spectral"
     """How an update is scaled by its matrix's shape."""
@@ -206,7 +215,7 @@ class Spikes(Section):
     the `rewind_iterations` batches before it either."""
     window: PositiveInt = 128
     """Iterations that say what is normal."""
-    deviations: PositiveFloat = 6.0
+    deviations: float = Field(default=6.0, gt=0, le=1000)
     """Standard deviations above the mean that are abnormal."""
     patience: PositiveInt = 3
     """Abnormal iterations in a row that make a spike; a loss that is not finite is one at once."""
@@ -252,7 +261,7 @@ class TrainStage(_Stage):
     """Validation batches at each evaluation; 0: none."""
     eval_interval: PositiveInt = execution(1000)
     """Iterations between evaluations."""
-    seed: NonNegativeInt = 6198
+    seed: Seed = 6198
     """Of initialisation and shuffling."""
     seq_length: PositiveInt
     """Context of one sample, in tokens."""
@@ -302,6 +311,19 @@ class TrainStage(_Stage):
     """SFT guard: the packed data must have exactly this many tokens. Checked, never computed with."""
     expected_train_records: PositiveInt | None = execution(None)
     """SFT guard: the packed data must have exactly this many packed sequences."""
+
+    @property
+    def shares(self) -> list[float]:
+        """Of training, validation and test."""
+        return [float(share) for share in self.data_split.split(",")]
+
+    @field_validator("data_split")
+    @classmethod
+    def _three_shares(cls, split: str) -> str:
+        number = r" *\d+(\.\d+)? *"
+        if not re.fullmatch(f"{number},{number},{number}", split) or not float(split.split(",")[0]):
+            raise ValueError(f"found {split!r}; expected three numbers, the first above 0, such as '99,1,0'")
+        return split
 
     @model_validator(mode="after")
     def _kind_fits(self) -> "TrainStage":

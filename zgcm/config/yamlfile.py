@@ -72,7 +72,9 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ZgcmError(
-            "No such recipe", where=str(path), hint="give --recipe, for instance config/tiny.yaml"
+            "No such recipe",
+            where=str(path),
+            hint="name one with --recipe; without it config/tiny.yaml is read, so start in the checkout",
         ) from error
     except UnicodeDecodeError as error:
         raise ZgcmError(

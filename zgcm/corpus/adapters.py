@@ -49,6 +49,11 @@ CLEANED_KEYS = frozenset(
 """Of a record that a cleaner wrote: ours, or the published one (which has no text_fields)."""
 
 
+def is_cleaned(record: Record) -> bool:
+    """Whether a cleaner wrote a record: ours, or the published one."""
+    return CLEANED_KEYS - {"text_fields"} <= record.keys()
+
+
 def adopt(records: Iterable[Record], source: Source, name: str, shard: str) -> Iterator[Sample]:
     """Samples of a shard that is clean already; its first record tells whether a cleaner wrote it.
 
@@ -59,7 +64,7 @@ def adopt(records: Iterable[Record], source: Source, name: str, shard: str) -> I
     if first is None:
         return
     every = chain([first], rest)
-    if not CLEANED_KEYS - {"text_fields"} <= first.keys():
+    if not is_cleaned(first):
         yield from adapt(every, source, name, shard)
         return
     for number, record in enumerate(every, 1):

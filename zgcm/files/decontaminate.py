@@ -8,6 +8,7 @@ from pathlib import Path
 from zgcm.config.corpus import Decontamination
 from zgcm.corpus.decontaminate import contamination
 from zgcm.corpus.evaluations import read_evaluations
+from zgcm.files import decisions
 from zgcm.files.dedup import text_of
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
@@ -27,6 +28,7 @@ class DecontaminateJob:
     output: Path
     text_fields: tuple[str, ...]
     section: Decontamination
+    include: tuple[str, ...]
 
 
 def decontaminate_files(
@@ -34,22 +36,24 @@ def decontaminate_files(
     output: Path,
     section: Decontamination,
     text_fields: list[str],
+    include: tuple[str, ...],
     fanout: Fanout,
     say: Callable[[str], None],
 ) -> Summary:
     """Write each file's other records to DIR/NAME.jsonl.zst and those that were removed, each with the run of
-    words and where it comes from, to DIR/NAME.removed.jsonl; returns the counts."""
+    words and where it comes from, or its decision, to DIR/NAME.removed.jsonl; returns the counts."""
     paths = expand(inputs)
     names = output_names(paths)
     refuse_overwriting(paths, [output / f"{name}.jsonl.zst" for name in names])
     jobs = [
-        DecontaminateJob(path, name, output, tuple(text_fields), section)
+        DecontaminateJob(path, name, output, tuple(text_fields), section, include)
         for path, name in zip(paths, names, strict=True)
     ]
     files = run_all(decontaminate_file, jobs, fanout, lambda job, summary: say(_line(str(job.path), summary)))
     evaluations = sum((Counter(summary["evaluations"]) for summary in files), Counter[str]())
     total = {key: sum(summary[key] for summary in files) for key in ("in", "removed")}
-    return {**total, "evaluations": dict(evaluations.most_common()), "files": files}
+    left_out = decisions.added(files)
+    return {**total, "left_out": left_out, "evaluations": dict(evaluations.most_common()), "files": files}
 
 
 def decontaminate_file(job: DecontaminateJob) -> Summary:
@@ -57,23 +61,31 @@ def decontaminate_file(job: DecontaminateJob) -> Summary:
     clean, removed = (job.output / f"{job.name}.{ending}" for ending in ("jsonl.zst", "removed.jsonl"))
     summary_path = job.output / f"{job.name}.decontamination.json"
     stamped = stamp(job.path, evaluations=evaluation_set(job.section), text_fields=list(job.text_fields),
-                    version=VERSIONS["decontaminate"])  # fmt: skip
+                    include=list(job.include), version=VERSIONS["decontaminate"])  # fmt: skip
     if (known := finished(summary_path, stamped, [clean, removed])) is not None:
         return {**known, "skipped": True}
     summary_path.unlink(missing_ok=True)
     index = read_evaluations(job.section)
     evaluations: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
     count = 0
     with open_records(clean) as keep, open_records(removed) as remove:
         documents = as_documents(job.path, job.text_fields)
         for count, (record, document) in enumerate(zip(read_records(job.path), documents, strict=True), 1):
+            if not decisions.is_taken(document, job.include, left_out):
+                remove({"row": count - 1, "decision": document["decision"], "record": record})
+                continue
             found = contamination(text_of(document), index)
             if found is None:
                 keep(record)
                 continue
             evaluations[found["evaluation"]] += 1
             remove({"row": count - 1, **found, "record": record})
-    summary = {"in": count, "removed": evaluations.total(), "evaluations": dict(evaluations), **stamped}
+    summary = {
+        **{"in": count, "removed": evaluations.total(), "left_out": dict(left_out)},
+        "evaluations": dict(evaluations),
+        **stamped,
+    }
     write_json(summary_path, summary)
     return summary
 
@@ -84,6 +96,5 @@ def total_line(summary: Summary, output: Path) -> str:
 
 def _line(name: str, summary: Summary) -> str:
     why = ", ".join(f"{file} {count:,}" for file, count in summary["evaluations"].items())
-    return f"{name}: {summary['in']:,} records in, {summary['removed']:,} removed" + (
-        f" ({why})" if why else ""
-    )
+    counts = f"{name}: {summary['in']:,} records in, {summary['removed']:,} removed"
+    return counts + (f" ({why})" if why else "") + decisions.words(summary["left_out"])

@@ -21,6 +21,7 @@ from zgcm.corpus.fingerprint import write_fingerprints
 from zgcm.corpus.messages import messages_of, messages_text
 from zgcm.corpus.minhash import write_minhash
 from zgcm.errors import ZgcmError
+from zgcm.files import decisions
 from zgcm.files.clean import file_source
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
@@ -40,7 +41,7 @@ from zgcm.records import Record, read_records, training_text, write_records
 from zgcm.versions import VERSIONS
 
 MIX, SHARD = "files", "00000"
-KEYS = {"stage": "pretrain", "category": "general_text", "include": ["keep", "review"]}
+KEYS = {"stage": "pretrain", "category": "general_text"}
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ def dedup_files(
     output: Path,
     near: NearDuplicates | None,
     text_fields: list[str],
+    include: tuple[str, ...],
     fanout: Fanout,
     say: Callable[[str], None],
 ) -> Summary:
@@ -96,7 +98,8 @@ def dedup_files(
         for path, name in zip(paths, names, strict=True)
     ]
     run_all(compare_file, jobs, fanout, lambda job, counts: say(f"{job.path}: {counts['records']:,} records"))
-    sources = {name: file_source(path, KEYS) for path, name in zip(paths, names, strict=True)}
+    keys = {**KEYS, "include": list(include)}
+    sources = {name: file_source(path, keys) for path, name in zip(paths, names, strict=True)}
     mix = Mix(sources=dict.fromkeys(names, 1.0), near_duplicates=near, threads=fanout.jobs)
     layout = ComparedLayout(output)
     whole.unlink(missing_ok=True)  # it describes all files: none must be replaced beneath it
@@ -116,6 +119,7 @@ def dedup_files(
         "removed": removed.total(),
         "left": total - removed.total(),
         "reasons": reasons,
+        "left_out": decisions.of_reasons(reasons),
         "files": files,
     }
     write_json(whole, summary)
@@ -194,4 +198,4 @@ def dedup_line(summary: Summary, output: Path) -> str:
     reasons = ", ".join(f"{reason} {count:,}" for reason, count in summary["reasons"].items())
     why = f" ({reasons})" if reasons else ""
     counts = f"{summary['in']:,} records in, {summary['left']:,} left, {summary['removed']:,} removed"
-    return f"{output}: {counts}{why}"
+    return f"{output}: {counts}{why}{decisions.words(summary['left_out'])}"

@@ -1,20 +1,21 @@
 """`zgcm index IN... --output PREFIX`: files of records become one Megatron index, in the order given.
 
 Several files are tokenized one by one, so that an interrupted run goes on with the file it was at, and then
-joined: a copy of bytes. Document i is record i.
+joined: a copy of bytes. Document i is record i of those that take part (zgcm.files.decisions).
 """
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import orjson
 
-from zgcm.config.corpus import Decision
+from zgcm.corpus.adapters import is_cleaned
 from zgcm.errors import ZgcmError
+from zgcm.files import decisions
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.plain import Summary, expand, finished, output_names, stamp, watch
 from zgcm.io import write_json
@@ -40,6 +41,8 @@ class IndexJob:
     tokenizer: Path
     text_fields: tuple[str, ...]
     output: IndexFiles
+    include: tuple[str, ...] = decisions.KEEP
+    """Decisions of cleaned records that take part."""
     measured: bool = False
     """Whether lexical complexity is, for a curriculum."""
 
@@ -49,6 +52,7 @@ def index_files(
     tokenizer: Path,
     prefix: Path,
     text_fields: list[str],
+    include: tuple[str, ...],
     fanout: Fanout,
     say: Callable[[str], None],
 ) -> Summary:
@@ -63,11 +67,11 @@ def index_files(
     prefix = without_ending(prefix)
     whole = IndexFiles(prefix, None, beside(prefix, ".index.json"))
     if len(paths) == 1:
-        return run_all(index_file, [IndexJob(paths[0], tokenizer, tuple(text_fields), whole)], fanout,
-                       lambda job, report: say(index_line(job, report)))[0]  # fmt: skip
+        only = IndexJob(paths[0], tokenizer, tuple(text_fields), whole, include)
+        return run_all(index_file, [only], fanout, lambda job, report: say(index_line(job, report)))[0]
     parts = beside(prefix, ".parts")
     jobs = [
-        IndexJob(path, tokenizer, tuple(text_fields), replace(index_in(parts / name), facts=None))
+        IndexJob(path, tokenizer, tuple(text_fields), replace(index_in(parts / name), facts=None), include)
         for path, name in zip(paths, output_names(paths), strict=True)
     ]
     stamped = {"parts": [_stamp(job) for job in jobs]}
@@ -78,7 +82,7 @@ def index_files(
     files = [{"file": str(path), "documents": report["documents"], "tokens": report["tokens"]}
              for path, report in zip(paths, reports, strict=True)]  # fmt: skip
     common = {key: reports[0][key] for key in ("tokenizer", "vocab_size")}
-    report = {**joined, **common, "files": files, **stamped}
+    report = {**joined, **common, "files": files, "left_out": decisions.added(reports), **stamped}
     write_json(whole.report, report)
     shutil.rmtree(parts)
     return report
@@ -91,9 +95,17 @@ def index_file(job: IndexJob) -> Summary:
     if (known := finished(job.output.report, stamped, outputs)) is not None:
         return {**known, "skipped": True}
     encoder = load_encoder(job.tokenizer, any_facts(job.tokenizer))
-    records = texts_or_documents(job.path, job.text_fields)
+    left_out: Counter[str] = Counter()  # counted while the records are read, so before the report is written
+    records = decisions.taken(texts_or_documents(job.path, job.text_fields), job.include, left_out)
     return write_index(
-        records, job.path, encoder, job.output, measured=job.measured, watch=_watch(job.path), **stamped
+        records,
+        job.path,
+        encoder,
+        job.output,
+        measured=job.measured,
+        watch=_watch(job.path),
+        left_out=left_out,
+        **stamped,
     )
 
 
@@ -133,8 +145,8 @@ def as_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record]:
 
 
 def _as_document(path: Path, number: int, record: Record, text_fields: tuple[str, ...]) -> Record:
-    if _is_cleaned(record):
-        return record
+    if is_cleaned(record):
+        return _cleaned(path, number, record, text_fields)
     if "messages" in record or any(isinstance(record.get(name), str) for name in text_fields):
         return {"data": record, "text_fields": text_fields}
     raise ZgcmError(
@@ -144,17 +156,23 @@ def _as_document(path: Path, number: int, record: Record, text_fields: tuple[str
     )  # fmt: skip
 
 
-def _is_cleaned(record: Record) -> bool:
-    """Whether a record has the form that cleaning writes."""
-    fields, metrics = record.get("text_fields"), record.get("metrics", {})
-    return (
-        isinstance(record.get("data"), dict)
-        and isinstance(fields, list)
-        and all(isinstance(name, str) for name in fields)
-        and record.get("decision", "keep") in get_args(Decision)
-        and isinstance(metrics, dict)
-        and all(isinstance(value, int | float) for value in metrics.values())
-    )
+def _cleaned(path: Path, number: int, record: Record, text_fields: tuple[str, ...]) -> Record:
+    """A cleaned record; the published cleaner's has no text_fields."""
+    fields, metrics = record.get("text_fields", list(text_fields)), record["metrics"]
+    right = {
+        "data": isinstance(record["data"], dict),
+        "text_fields": isinstance(fields, list) and all(isinstance(name, str) for name in fields),
+        "decision": record["decision"] in decisions.EVERY,
+        "metrics": isinstance(metrics, dict)
+        and all(isinstance(value, int | float) for value in metrics.values()),
+    }
+    if wrong := [name for name, is_right in right.items() if not is_right]:
+        raise ZgcmError(
+            "A record has the keys of a cleaned one, and values that no cleaner writes",
+            where=f"{path}:{number}", found=f"{wrong[0]}: {str(record.get(wrong[0]))[:80]}",
+            hint="restore the file, or clean it again",
+        )  # fmt: skip
+    return {**record, "text_fields": fields}
 
 
 def join(prefixes: list[Path], output: Path) -> Summary:
@@ -184,13 +202,13 @@ def index_in(prefix: Path) -> IndexFiles:
 def index_line(job: IndexJob, report: Summary) -> str:
     known = "done before; " if report.get("skipped") else ""
     counts = f"{report['documents']:,} documents, {report['tokens']:,} tokens ({report['dtype']})"
-    return f"{job.path}: {known}{counts}"
+    return f"{job.path}: {known}{counts}{decisions.words(report['left_out'])}"
 
 
 def _stamp(job: IndexJob) -> Summary:
     facts = any_facts(job.tokenizer)
-    return stamp(job.path, tokenizer=facts["digest"], vocab_size=facts["vocab_size"],
-                 text_fields=list(job.text_fields), version=VERSIONS["index"])  # fmt: skip
+    known = {"tokenizer": facts["digest"], "vocab_size": facts["vocab_size"], "version": VERSIONS["index"]}
+    return stamp(job.path, **known, text_fields=list(job.text_fields), include=list(job.include))
 
 
 def _watch(path: Path) -> Callable[[int, int], None]:

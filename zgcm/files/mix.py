@@ -13,6 +13,7 @@ from zgcm.config.explain import describe
 from zgcm.corpus.dedup import deduplicate
 from zgcm.corpus.mix import plan_mix
 from zgcm.errors import ZgcmError
+from zgcm.files import decisions
 from zgcm.files.clean import file_source
 from zgcm.files.dedup import KEYS, ComparedLayout, CompareJob, compare_file
 from zgcm.files.fanout import Fanout, run_all
@@ -71,6 +72,7 @@ def mix_files(
     tokenizer: Path,
     settings: dict[str, Any],
     text_fields: list[str],
+    include: tuple[str, ...],
     fanout: Fanout,
     say: Callable[[str], None],
 ) -> Summary:
@@ -92,16 +94,25 @@ def mix_files(
     jobs = [
         PrepareJob(
             CompareJob(path, name, output, tuple(text_fields), None),
-            IndexJob(path, tokenizer, tuple(text_fields), index_in(layout.index_prefix(name, SHARD)), True),
+            # Every record is indexed: the mix finds documents by their row. Which take part, dedup decides.
+            IndexJob(
+                path,
+                tokenizer,
+                tuple(text_fields),
+                index_in(layout.index_prefix(name, SHARD)),
+                include=decisions.EVERY,
+                measured=True,
+            ),
         )
         for path, name in zip(paths, names, strict=True)
     ]
     run_all(prepare, jobs, fanout, lambda job, report: say(f"{job.index.path}: {report['tokens']:,} tokens"))
-    sources = {name: file_source(path, KEYS) for path, name in zip(paths, names, strict=True)}
+    keys = {**KEYS, "include": list(include)}
+    sources = {name: file_source(path, keys) for path, name in zip(paths, names, strict=True)}
     recipe = small_recipe(sources, {MIX: mix})
     with in_own_words(f"mixes.{MIX}", str(output), option):
-        deduplicate(recipe, layout, MIX)
-        plan = plan_mix(recipe, layout, MIX, facts)
+        reasons = deduplicate(recipe, layout, MIX)
+        plan = {**plan_mix(recipe, layout, MIX, facts), "left_out": decisions.of_reasons(reasons)}
     layout.finished.unlink(missing_ok=True)  # it describes all shards: none must be replaced beneath it
     for shard in mix_shards(recipe, MIX):
         gather_shard(layout, MIX, shard, facts)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from zgcm.config.corpus import Mix
+from zgcm.files import decisions
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import IndexJob, index_file, index_in, index_line
 from zgcm.files.plain import Summary, expand, in_own_words, output_names, small_recipe
@@ -46,13 +47,20 @@ class PackedLayout(Layout):
 
 
 def pack_files(
-    inputs: list[str], tokenizer: Path, output: Path, length: int, fanout: Fanout, say: Callable[[str], None]
+    inputs: list[str],
+    tokenizer: Path,
+    output: Path,
+    length: int,
+    include: tuple[str, ...],
+    fanout: Fanout,
+    say: Callable[[str], None],
 ) -> Summary:
-    """Pack the conversations (`messages`) of all files; returns what dataset.json holds."""
+    """Pack the conversations (`messages`) of all files; returns what dataset.json holds, and how many records
+    were left out for their decision."""
     paths, layout = expand(inputs), PackedLayout(output)
     sources = output_names(paths)
     jobs = [
-        IndexJob(path, tokenizer, ("text",), _index(layout, source))
+        IndexJob(path, tokenizer, ("text",), _index(layout, source), include)
         for path, source in zip(paths, sources, strict=True)
     ]
     reports = run_all(index_file, jobs, fanout, lambda job, report: say(index_line(job, report)))
@@ -73,7 +81,7 @@ def pack_files(
         pack_shard(recipe, layout, MIX, SHARD, any_facts(tokenizer))
     dataset = summarize(recipe, layout, MIX)
     shutil.rmtree(layout.indexed)
-    return dataset
+    return {**dataset, "left_out": decisions.added(reports)}
 
 
 def _index(layout: PackedLayout, source: str) -> IndexFiles:

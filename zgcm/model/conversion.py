@@ -4,7 +4,9 @@ Weights are bit for bit the same in both. What differs is the vocabulary's paddi
 tokenizer's size exist on one side and not on the other, and are trimmed and padded only as asked.
 """
 
+import contextlib
 import shutil
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,10 @@ from typing import Any
 import torch
 
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json, write_json, write_text
+from zgcm.io import write_json, write_text
 from zgcm.model import published
 from zgcm.model.convert import read_megatron, write_megatron
-from zgcm.model.described import differences, model_of, read_config
+from zgcm.model.described import checked_config, differences, model_of, read_config
 from zgcm.model.megatron_files import find_checkpoint, read_facts
 from zgcm.model.weights import write_safetensors
 
@@ -40,9 +42,8 @@ def to_megatron(directory: Path, output: Path, vocabulary: int | None) -> Summar
             found="; ".join(odd),
             hint="say with --vocabulary how many rows are tokens; the others are padding",
         )
-    building = _begin(output)
-    write_megatron(directory, building, model, kept)
-    _finish(building, output)
+    with _building(output, directory) as building:
+        write_megatron(directory, building, model, kept)
     return {
         "to": "megatron",
         "output": str(output),
@@ -60,7 +61,7 @@ def to_huggingface(
 
     Raises ZgcmError when the checkpoint is not of that model or lacks rows.
     """
-    config = read_json(config_file)
+    config = checked_config(config_file)
     model, rows = model_of(config, str(config_file)), config["vocab_size"]
     found = find_checkpoint(checkpoint)
     facts, used = read_facts(found), vocabulary or rows
@@ -72,18 +73,19 @@ def to_huggingface(
             expected=f"at least {used} in both",
             hint="say with --vocabulary how many rows are tokens; the others are padding",
         )
+    if tokenizer is not None and not tokenizer.is_dir():
+        raise ZgcmError("There is no such directory", where=str(tokenizer), hint="correct --tokenizer")
     dtype = facts.dtype
-    building = _begin(output)
-    named = read_megatron(found, model, used, rows)
-    write_safetensors(building, published.shapes(model, rows), named, getattr(torch, dtype))
-    described = {key: value for key, value in config.items() if key not in ("dtype", "torch_dtype")}
-    write_json(building / "config.json", {**described, "dtype": dtype})
-    for name in MODEL_CODE:
-        write_text(building / name, files("zgcm.model.hf").joinpath(name).read_text())
-    for name in TOKENIZER_FILES:
-        if (source := (tokenizer or config_file.parent) / name).is_file():
-            shutil.copyfile(source, building / name)
-    _finish(building, output)
+    with _building(output, checkpoint) as building:
+        named = read_megatron(found, model, used, rows)
+        write_safetensors(building, published.shapes(model, rows), named, getattr(torch, dtype))
+        described = {key: value for key, value in config.items() if key not in ("dtype", "torch_dtype")}
+        write_json(building / "config.json", {**described, "dtype": dtype})
+        for name in MODEL_CODE:
+            write_text(building / name, files("zgcm.model.hf").joinpath(name).read_text())
+        for name in TOKENIZER_FILES:
+            if (source := (tokenizer or config_file.parent) / name).is_file():
+                shutil.copyfile(source, building / name)
     return {
         "to": "huggingface",
         "output": str(output),
@@ -94,17 +96,25 @@ def to_huggingface(
     }
 
 
-def _begin(output: Path) -> Path:
-    """A directory beside `output` to write in, so that nothing half-written has its name."""
-    if output.exists():
+@contextlib.contextmanager
+def _building(output: Path, source: Path) -> Iterator[Path]:
+    """A directory beside `output` to write in, which gets its name when the block succeeds and goes when it
+    does not."""
+    if output.exists() or output.is_symlink():
         raise ZgcmError(
             "The output exists already", where=str(output), hint="name another directory, or remove this one"
+        )
+    if source.resolve() in output.resolve().parents:
+        raise ZgcmError(
+            "The output lies inside the weights that are converted",
+            where=str(output),
+            hint="name a directory outside of them",
         )
     building = output.with_name(f".{output.name}.unfinished")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
-    return building
-
-
-def _finish(building: Path, output: Path) -> None:
-    building.rename(output)
+    try:
+        yield building
+        building.rename(output)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)

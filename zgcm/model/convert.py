@@ -19,6 +19,7 @@ from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json, write_text
 from zgcm.model.published import Tensor as Entry
 from zgcm.model.published import shapes, tensors
+from zgcm.model.told import reading, writing
 from zgcm.model.weights import Named, Weights, open_weights
 
 MODEL_KEYS = ("embedding.", "decoder.", "output_layer.")
@@ -105,7 +106,7 @@ def read_megatron(checkpoint: Path, model: Model, vocabulary: int, rows: int) ->
         stored = index[entry.key]
         assert isinstance(stored, TensorStorageMetadata)
         fused = torch.empty(stored.size, dtype=stored.properties.dtype)
-        with quiet():
+        with quiet(), reading(checkpoint):
             dcp.load({entry.key: fused}, storage_reader=reader, no_dist=True)
         if entry.vocabulary:
             fused = resize_vocabulary(fused, rows, vocabulary)
@@ -188,7 +189,7 @@ def write_megatron(directory: Path, checkpoint: Path, model: Model, vocabulary: 
     state["common_state/shard_0_1"] = [{"iteration": 0, "checkpoint_version": 3.0}]
     release = checkpoint / "release"
     release.mkdir(parents=True)
-    with quiet():
+    with quiet(), writing(release):
         dcp.save(
             state,
             # One file per tensor: torch keeps all tensors of a file in memory until the file is written.

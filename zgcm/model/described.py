@@ -40,6 +40,33 @@ ASSUMED = {"hidden_act": "silu", "attention_bias": False, "tie_word_embeddings":
 """Of absent keys."""
 
 
+MOST = 1 << 24
+"""A size beyond it is a mistake, and would make lists of that length."""
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+KINDS = (
+    (("num_hidden_layers",), "a number of layers", lambda value: _is_size(value) and value <= 10_000),
+    (
+        (*(key for key in SIZES if key not in ("rms_norm_eps", "num_hidden_layers")), "vocab_size"),
+        "a size",
+        _is_size,
+    ),
+    (("window_attn_skip_freq", "max_position_embeddings"), "a whole number", _is_size),
+    (("rms_norm_eps", "rope_theta", "initializer_range", "partial_rotary_factor"), "a number", _is_number),
+    (("layer_types",), "a list", lambda value: isinstance(value, list)),
+    (("attention_gate_layers",), "a list or a word", lambda value: isinstance(value, list | str)),
+)
+"""Of config.json: keys, what their values are, whether one is."""
+
+
 def read_config(directory: Path) -> Config:
     """`config.json` of a Hugging Face directory. Raises ZgcmError when there is none."""
     path = directory / "config.json"
@@ -51,7 +78,32 @@ def read_config(directory: Path) -> Config:
             expected="config.json, *.safetensors and the tokenizer's files",
             hint="correct the path, or download the model there",
         )
-    return read_json(path)
+    return checked_config(path)
+
+
+def checked_config(path: Path) -> Config:
+    """A config.json whose values are of the kinds that its keys name. Raises ZgcmError listing the others."""
+    config = read_json(path)
+    odd = [
+        f"{key} is {str(value)[:40]}, not {what}"
+        for keys, what, fits in KINDS
+        for key in keys
+        if (value := _rope(config, key)) is not None and not fits(value)
+    ]
+    for key in ("layer_types", "attention_gate_layers"):
+        layers = config.get("num_hidden_layers")
+        if isinstance(config.get(key), list) and not odd and len(config[key]) not in (0, layers):
+            odd.append(f"{key} names {len(config[key])} layers of {layers}")
+    if not odd and not isinstance(config.get("vocab_size"), int):
+        odd.append("vocab_size is missing")
+    if odd:
+        raise ZgcmError(
+            "The config.json does not describe a model of the published layout",
+            where=str(path),
+            found="; ".join(odd),
+            hint="restore the file that came with the weights",
+        )
+    return config
 
 
 def found_there(directory: Path) -> str:
@@ -113,7 +165,7 @@ def model_of(config: Config, where: str) -> Model:
     by_gates = {tuple(windows): "window", (True,) * len(windows): "all", (False,) * len(windows): "none"}
     given = {ours: config.get(key) for key, ours in SIZES.items()}
     given |= {
-        "window_attn_skip_freq": config.get("window_attn_skip_freq") or windows.index(False) + 1,
+        "window_attn_skip_freq": config.get("window_attn_skip_freq") or [*windows, False].index(False) + 1,
         "attention_output_gate": by_gates.get(tuple(gates), str(gates)),
         "rotary_percent": _rope(config, "partial_rotary_factor"),
         "init_method_std": config.get("initializer_range"),
@@ -155,8 +207,8 @@ def _rotary_dim(config: Config) -> int | None:
 
 
 def _global_layers(config: Config) -> list[bool]:
-    if "layer_types" in config:
-        return [kind == "full_attention" for kind in config["layer_types"]]
+    if (kinds := config.get("layer_types")) is not None:
+        return [kind == "full_attention" for kind in kinds]
     every = config.get("window_attn_skip_freq") or 1
     return [(layer + 1) % every == 0 for layer in range(config.get("num_hidden_layers") or 0)]
 

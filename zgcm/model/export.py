@@ -15,8 +15,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors import SafetensorError
-
 from zgcm import identity
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
@@ -54,10 +52,8 @@ def export_stage(recipe: Recipe, layout: Layout, stage: str) -> dict[str, Any]:
             write_weights(building, recipe, stage, weights, facts)
             write_files(building, recipe, layout, stage, facts, tokenizer["end_id"])
             publish(building, layout.export(stage), facts)
-        except (OSError, SafetensorError) as error:
-            if is_disk_full(error):
-                raise disk_full(building) from error
-            raise
+        except OSError as error:
+            raise (disk_full(building) if is_disk_full(error) else error) from error
         finally:
             shutil.rmtree(building, ignore_errors=True)
     shutil.rmtree(work)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
+from zgcm.io import read_json
 from zgcm.model.described import found_there
 
 TRACKER = "latest_checkpointed_iteration.txt"
@@ -41,8 +42,8 @@ def find_checkpoint(path: Path) -> Path:
         return path
     tracker = path / TRACKER
     if tracker.is_file():
-        named = tracker.read_text().strip()
-        found = path / (named if named == RELEASE else f"iter_{int(named):07d}" if named.isdigit() else named)
+        named = tracker.read_text(errors="replace").strip()
+        found = path / (f"iter_{int(named):07d}" if named.isdecimal() else named)
         if (found / ".metadata").is_file():
             return found
         _refuse_legacy(found)
@@ -74,12 +75,49 @@ def _refuse_legacy(path: Path) -> None:
         )
 
 
+def read_index(checkpoint: Path) -> dict[str, Any]:
+    """Name -> what `.metadata` says of it. Raises ZgcmError when it cannot be read."""
+    return _metadata(checkpoint).state_dict_metadata
+
+
+def check_files(checkpoint: Path) -> None:
+    """Whether the files are there that the index names, as long as it says. Contents are not read: the
+    optimizer state of 7B parameters has 90 GB. Raises ZgcmError naming the first that is not."""
+    least = {"metadata.json": 1}
+    for place in (_metadata(checkpoint).storage_data or {}).values():
+        least[place.relative_path] = max(least.get(place.relative_path, 0), place.offset + place.length)
+    sizes = {name: (checkpoint / name).stat().st_size for name in least if (checkpoint / name).is_file()}
+    if odd := sorted(name for name in least if sizes.get(name, -1) < least[name]):
+        raise ZgcmError(
+            f"{len(odd)} of {len(least)} files of the checkpoint are missing or cut short",
+            where=str(checkpoint / odd[0]),
+            found=f"{sizes[odd[0]]:,} bytes" if odd[0] in sizes else "no such file",
+            expected=f"at least {least[odd[0]]:,} bytes",
+            hint="bring the checkpoint again from where it came from",
+        )
+    if (backend := read_json(checkpoint / "metadata.json")["sharded_backend"]) != "torch_dist":
+        raise ZgcmError(
+            "Not a torch_dist checkpoint",
+            where=str(checkpoint / "metadata.json"),
+            found=str(backend),
+            hint="convert it with Megatron: --ckpt-convert-format torch_dist --ckpt-convert-save DIR",
+        )
+
+
+def _metadata(checkpoint: Path) -> Any:
+    from torch.distributed.checkpoint import FileSystemReader
+
+    from zgcm.model.told import reading
+
+    with reading(checkpoint / ".metadata"):
+        return FileSystemReader(str(checkpoint)).read_metadata()
+
+
 def read_facts(checkpoint: Path) -> Facts:
     """Facts of one iteration's directory. Its saved arguments are pickled: read only files that you trust."""
-    from torch.distributed.checkpoint import FileSystemReader
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-    entries = FileSystemReader(str(checkpoint)).read_metadata().state_dict_metadata
+    entries = read_index(checkpoint)
     embedding = entries.get("embedding.word_embeddings.weight")
     if not isinstance(embedding, TensorStorageMetadata):
         raise ZgcmError(
@@ -107,9 +145,10 @@ def _common_state(checkpoint: Path, entries: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     from zgcm.model.convert import quiet
+    from zgcm.model.told import reading
 
     key, file = "common_state/shard_0_1", checkpoint / "common.pt"
-    with quiet(), warnings.catch_warnings():
+    with quiet(), reading(checkpoint), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unpickling imports megatron-core, which laments what a CPU lacks
         if file.is_file():
             return torch.load(file, map_location="cpu", weights_only=False)

@@ -1,16 +1,19 @@
 """Weights of a Hugging Face directory: safetensors in numbered shards with an index, one tensor at a time."""
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.model.published import Shape
+from zgcm.model.told import writing
 
 SHARD_BYTES = 5_000_000_000
 INDEX = "model.safetensors.index.json"
@@ -51,7 +54,8 @@ def write_safetensors(
                     expected=f"{expected} {shapes[expected]}",
                 )
             shard[name] = tensor.to(dtype).contiguous()
-        save_file(shard, directory / file, metadata={"format": "pt"})
+        with writing(directory / file):
+            save_file(shard, directory / file, metadata={"format": "pt"})
         weight_map |= dict.fromkeys(names, file)
     total = {
         "total_size": sum(sizes.values()),
@@ -59,6 +63,24 @@ def write_safetensors(
     }
     write_json(directory / INDEX, {"metadata": total, "weight_map": weight_map})
     return len(plan)
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """A safetensors file. Raises ZgcmError when it is missing, cut short, or lacks what the index says."""
+    if not path.is_file():
+        found = "a directory" if path.is_dir() else "no such file"
+        raise ZgcmError("A file of the weights is missing", where=str(path), found=found, hint=AGAIN)
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except SafetensorError as error:
+        raise ZgcmError(
+            "A file of the weights is damaged", where=str(path), found=str(error), hint=AGAIN
+        ) from error
+
+
+AGAIN = "bring that file again from where the weights came from"
 
 
 @dataclass(frozen=True)
@@ -71,7 +93,7 @@ class Weights:
     dtype: torch.dtype
 
     def read(self, name: str) -> torch.Tensor:
-        with safe_open(self.directory / self.files[name], framework="pt") as file:
+        with opened(self.directory / self.files[name]) as file:
             return file.get_tensor(name)
 
 
@@ -88,7 +110,7 @@ def open_weights(directory: Path, shapes: dict[str, Shape]) -> Weights:
         )
     dtypes = set()
     for file_name in sorted(set(files.values())):
-        with safe_open(directory / file_name, framework="pt") as file:
+        with opened(directory / file_name) as file:
             for name in file.keys():  # noqa: SIM118 - not a mapping
                 header = file.get_slice(name)
                 dtypes.add(header.get_dtype())
@@ -120,10 +142,18 @@ def read_safetensors(directory: Path, shapes: dict[str, Shape]) -> Named:
 def _files(directory: Path) -> dict[str, str]:
     """Tensor name -> file, of a sharded or a single-file directory."""
     if (directory / INDEX).is_file():
-        return read_json(directory / INDEX)["weight_map"]
+        named = read_json(directory / INDEX)["weight_map"]
+        if odd := [name for name, file in named.items() if not isinstance(file, str) or "/" in file]:
+            raise ZgcmError(
+                "The index of the weights does not name files",
+                where=str(directory / INDEX),
+                found=f"{odd[0]}: {named[odd[0]]}",
+                hint=AGAIN,
+            )
+        return named
     single = directory / "model.safetensors"
     if not single.is_file():
         expected = f"{INDEX} or {single.name}"
         raise ZgcmError("No safetensors weights here", where=str(directory), expected=expected)
-    with safe_open(single, framework="pt") as file:
+    with opened(single) as file:
         return dict.fromkeys(file.keys(), single.name)

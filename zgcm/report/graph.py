@@ -122,7 +122,7 @@ def tokenizer_box(recipe: Recipe, facts: dict[str, Any]) -> Box:
 def mix_box(recipe: Recipe, name: str, facts: dict[str, Any]) -> Box:
     mix = recipe.mixes[name]
     tokens = facts.get("tokens") or mix.tokens
-    shards = "1 shard" if mix.shards == 1 else f"{mix.shards} shards"
+    shards = numbers.counted(mix.shards, "shard")
     size = f"{numbers.count(tokens)} tokens" if tokens else "all documents"
     order = f"packed to {numbers.context(mix.sequence_length)}" if mix.sequence_length else mix.order
     order = f"adopted, {order}" if mix.prefixes else order

@@ -1,16 +1,22 @@
-"""What `zgcm check` prints: a recipe's parameters, stages and assumptions, as data and as text."""
+"""What `zgcm check` prints: a recipe's parameters, sources, mixes, stages, assumptions, and missing files,
+as data and as text."""
 
 from pathlib import Path
 from typing import Any
 
+from zgcm import numbers
+from zgcm.config.corpus import Mix, Source
 from zgcm.config.plan import blend_shares, parameters, passes_over_data, stage_plan
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage, Resources, TrainStage
 from zgcm.layout import read_lock, shard_count
+from zgcm.missing import SHOWN, missing_files
 
 Facts = dict[str, Any]
-COLUMNS = ("stage", "kind", "init", "data", "context", "steps", "tokens", "rate", "layout", "nodes")
+SOURCES = ("source", "kind", "stage", "category", "shards", "from")
+MIXES = ("mix", "kind", "order", "tokens", "shards", "sources", "excludes")
+STAGES = ("stage", "kind", "init", "data", "context", "steps", "tokens", "rate", "layout", "nodes")
 
 
 def summary(recipe: Recipe) -> Facts:
@@ -20,11 +26,40 @@ def summary(recipe: Recipe) -> Facts:
         "name": recipe.name,
         "description": recipe.description,
         "parameters": {"total": counted.total, "matrices": counted.matrices, "others": counted.others},
-        "sources": {name: _shards(recipe, name) for name in recipe.sources},
-        "mixes": {name: mix.shards for name, mix in recipe.mixes.items()},
+        "sources": {name: _source(recipe, name, source) for name, source in recipe.sources.items()},
+        "mixes": {name: _mix(mix) for name, mix in recipe.mixes.items()},
         "stages": {name: _stage(recipe, name, stage) for name, stage in recipe.stages.items()},
         "assumed_mixes": assumed_mixes(recipe),
         "assumed_sources": assumed_sources(recipe),
+        "missing": [
+            {"key": file.key, "path": file.path, "to_do": file.hint} for file in missing_files(recipe)
+        ],
+    }
+
+
+def _source(recipe: Recipe, name: str, source: Source) -> Facts:
+    origin = {"demo": "content", "hub": "repo", "files": "lock"}[source.kind]
+    return {
+        "kind": source.kind,
+        "stage": source.stage,
+        "category": source.category,
+        "shards": _shards(recipe, name),
+        "from": getattr(source, origin) or source.files[0],  # type: ignore[union-attr]
+        "files": len(getattr(source, "files", [])),
+    }
+
+
+def _mix(mix: Mix) -> Facts:
+    """`sources`: the share of each, by weight."""
+    whole = sum(mix.sources.values()) or 1
+    return {
+        "kind": mix.kind,
+        "order": mix.order,
+        "tokens": mix.tokens,
+        "shards": mix.shards,
+        "sources": {name: weight / whole for name, weight in mix.sources.items()},
+        "prefixes": mix.prefixes,
+        "exclude": mix.exclude,
     }
 
 
@@ -111,22 +146,55 @@ def _resources(resources: Resources) -> Facts:
 def text(facts: Facts) -> str:
     """The facts for a reader at a terminal."""
     counted = facts["parameters"]
-    shards = [count for count in facts["sources"].values() if count is not None]
-    rows = [COLUMNS, *(_row(name, stage) for name, stage in facts["stages"].items())]
+    sources, mixes, stages = facts["sources"], facts["mixes"], facts["stages"]
+    shards = sum(source["shards"] or 0 for source in sources.values())
     lines = [
         f"{facts['name']}: a valid recipe. {facts['description']}".rstrip(),
         f"{short(counted['total'])} parameters: {short(counted['matrices'])} in layer matrices, "
         f"{short(counted['others'])} in embedding, output head and norms",
-        f"{len(facts['sources'])} sources in {sum(shards)} shards, {len(facts['mixes'])} mixes in "
-        f"{sum(facts['mixes'].values())} shards",
+        f"{numbers.counted(len(sources), 'source')} in {numbers.counted(shards, 'shard')}, "
+        f"{len(mixes)} mix{'es' if len(mixes) != 1 else ''} in "
+        f"{numbers.counted(sum(mix['shards'] for mix in mixes.values()), 'shard')}",
         "",
-        *_table(rows),
+        *_table([SOURCES, *(_source_row(name, source) for name, source in sources.items())]),
         "",
+        *_table([MIXES, *(_mix_row(name, mix) for name, mix in mixes.items())]),
+        "",
+        *_table([STAGES, *(_row(name, stage) for name, stage in stages.items())]),
+        "",
+        *_missing(facts["missing"]),
         *_remarks(facts),
         "layout: TP x PP x CP x DP, and micro-batches a step; RL: rollout engines + learners. "
         "Every key: docs/recipe.md",
     ]
     return "\n".join(lines)
+
+
+def _source_row(name: str, source: Facts) -> tuple[str, ...]:
+    more = f" and {source['files'] - 1} more" if source["files"] > 1 else ""
+    shards = "no lock" if source["shards"] is None else f"{source['shards']:,}"
+    return name, source["kind"], source["stage"], source["category"], shards, f"{source['from']}{more}"
+
+
+def _mix_row(name: str, mix: Facts) -> tuple[str, ...]:
+    shares = ", ".join(f"{source} {100 * share:.3g}%" for source, share in mix["sources"].items())
+    made_of = shares or f"adopted: {mix['prefixes'][0]}" + (" ..." if len(mix["prefixes"]) > 1 else "")
+    tokens = "all" if mix["tokens"] is None else short(mix["tokens"])
+    order = mix["order"] if mix["sources"] else ""
+    return name, mix["kind"], order, tokens, f"{mix['shards']:,}", made_of, ", ".join(mix["exclude"])
+
+
+def _missing(files: list[dict[str, str]]) -> list[str]:
+    """A line a file; of many that one key lists the first few. A file that several keys name comes once."""
+    by_key: dict[str, list[dict[str, str]]] = {}
+    for file in {file["path"]: file for file in reversed(files)}.values():
+        by_key.setdefault(file["key"], []).insert(0, file)
+    lines = []
+    for key, absent in reversed(by_key.items()):
+        more = f" and {len(absent) - SHOWN} more" if len(absent) > SHOWN else ""
+        names = ", ".join(file["path"] for file in absent[:SHOWN])
+        lines.append(f"missing: {key}: {names}{more}; to do: {absent[0]['to_do']}")
+    return lines
 
 
 def _row(name: str, stage: Facts) -> tuple[str, ...]:
@@ -175,14 +243,10 @@ def _assumptions(mixes: list[str], sources: list[str], all_sources: int) -> list
 
 def _remarks(facts: Facts) -> list[str]:
     remarks = []
-    missing = [name for name, count in facts["sources"].items() if count is None]
-    if missing:
-        remarks.append(f"no lock yet: {', '.join(missing)} (write each with: zgcm sources lock SOURCE)")
     remarks += _assumptions(facts["assumed_mixes"], facts["assumed_sources"], len(facts["sources"]))
     for name, stage in facts["stages"].items():
         if stage["kind"] == "adopted":
-            there = "" if stage["there"] else ", which is not there yet"
-            remarks.append(f"{name} is adopted: {stage['format']} weights of {stage['path']}{there}")
+            remarks.append(f"{name} is adopted: {stage['format']} weights of {stage['path']}")
         passes = stage.get("passes_over_data")
         if passes is not None and passes > 1:
             remarks.append(f"{name} reads {passes:.2f} times the quota of its mixes: data repeats")
@@ -190,7 +254,7 @@ def _remarks(facts: Facts) -> list[str]:
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]

@@ -121,7 +121,7 @@ def source_words(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def mix_words(row: dict[str, Any]) -> dict[str, Any]:
-    said = [f"{row['order']}, {row['shards']} shard" + ("s" if row["shards"] > 1 else "")]
+    said = [f"{row['order']}, {numbers.counted(row['shards'], 'shard')}"]
     removed: Counter[str] = Counter()
     for source in row["sources"]:
         removed.update(source["removed"])

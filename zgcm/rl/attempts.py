@@ -16,6 +16,7 @@ from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.rundir.provenance import circumstances
 from zgcm.stopping import Stopped
+from zgcm.train import stopped
 
 NAME = "run.json"
 STOPPED = "stopped.json"
@@ -61,7 +62,7 @@ def attempt(run: Path, finished_steps: Callable[[], int], **facts: Any) -> Itera
 def refuse_stopped(run: Path) -> None:
     path = run / STOPPED
     if path.exists():
-        reason = ZgcmError(**read_json(path)).paragraph().rstrip(".")
+        reason = stopped.read(path).paragraph().rstrip(".")
         raise ZgcmError(
             f"{WITHOUT_PROGRESS} attempts in a row finished no step, and further ones are refused: {reason}",
             where=str(path),

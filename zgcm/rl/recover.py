@@ -55,7 +55,7 @@ def load(point: Path) -> tuple[int, Pending]:
     path = point / "pending.json"
     pending = None
     if path.exists():
-        pending = [[Response(**response) for response in group] for group in read_json(path)]
+        pending = [[Response(**response) for response in group] for group in read_json(path, kind=list)]
     return int(read_json(point / "state.json")["step"]), pending
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zgcm import identity
+from zgcm import identity, numbers
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import DemoPrompts, RLStage
 from zgcm.errors import ZgcmError
@@ -97,16 +97,21 @@ def train_with_actors(run: Run) -> dict[str, float]:
     gpus = 0 if cpu else stage.resources.gpus_per_node
     with contextlib.ExitStack() as stack:
         begun = time.monotonic()
+        engines, learning = stage.rollout.engines, stage.learner.processes
+        say(
+            f"{run.name}: starting Ray, {numbers.counted(engines, 'vLLM engine')} and "
+            f"{numbers.counted(learning, 'learner')}; that alone takes about a minute"
+        )
         pool = stack.enter_context(verifier_pool(stage.reward.workers, stage.reward.verify_timeout))
         stack.enter_context(ray_cluster(cpus=actors, gpus=gpus, logs=run.directory / "logs" / "ray"))
         ray_seconds = time.monotonic() - begun
-        say(f"{run.name} starting vLLM engines: {stage.rollout.engines}, learners: {stage.learner.processes}")
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
         learners = Learners(run.policy, stage, cpu=cpu)
         learners.build()
         learners.wait_ready()
         rollouts.wait_ready()
         start_seconds = time.monotonic() - begun - ray_seconds
+        say(f"{run.name}: ready after {numbers.duration(ray_seconds + start_seconds)}")
         with deferring() as asked:
             loop = Loop(replace(run, asked_to_stop=asked), learners, rollouts, pool, say)
             loop.run()
@@ -172,9 +177,9 @@ def initial_policy(layout: Layout, stage: RLStage) -> tuple[Path, str]:
 
 def load_tokenizer(policy: Path) -> "tuple[Tokenizer, list[str]]":
     """The policy's tokenizer, and the texts of its special tokens."""
-    from tokenizers import Tokenizer
+    from zgcm.tokens.tokenizer import read_tokenizer
 
-    tokenizer = Tokenizer.from_file(str(policy / "tokenizer.json"))
+    tokenizer = read_tokenizer(policy)
     added = tokenizer.get_added_tokens_decoder().values()
     return tokenizer, [token.content for token in added if token.special]
 

@@ -6,7 +6,6 @@ whether it lives; under Slurm `squeue` knows; only when neither can tell does th
 
 import contextlib
 import fcntl
-import json
 import os
 import secrets
 import shutil
@@ -14,13 +13,13 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import psutil
 
 from zgcm.errors import ZgcmError
-from zgcm.io import write_json
+from zgcm.io import read_json, write_json
 
 NAME, LOCK = "owner.json", "owner.lock"
 HEARTBEAT_LIMIT = 600.0  # seconds; a trainer beats at every log interval and every save
@@ -47,10 +46,22 @@ def this_process() -> Owner:
 
 
 def read_owner(run: Path) -> Owner | None:
-    try:
-        return Owner(**json.loads((run / NAME).read_bytes()))
-    except FileNotFoundError:
+    if not (run / NAME).exists():
         return None
+    try:
+        said = read_json(run / NAME)
+        return Owner(*(said[field.name] for field in fields(Owner)))
+    except ZgcmError as error:
+        if not (run / NAME).exists():  # released in between
+            return None
+        hint = f"make sure that no process writes this run, then: rm {run / NAME}"
+        raise ZgcmError(
+            "It is not known who writes this run: " + error.what,
+            where=error.where,
+            found=error.found,
+            expected=error.expected,
+            hint=hint,
+        ) from error
 
 
 def is_alive(owner: Owner, run: Path) -> bool:

@@ -121,6 +121,8 @@ def _inspect(layout: Layout, mix: str, prefix: Path) -> Report:
     problems = list(report["problems"])
     if not problems and np.dtype(report["dtype"]).kind not in "iu":
         problems.append(f"its data type is {report['dtype']}, not one of token ids")
+    elif (smallest := report.get("smallest_id")) is not None and smallest < 0:
+        problems.append(f"its smallest id is {smallest}")
     if not problems and not report["tokens"]:
         problems.append("it holds no token")
     if problems:

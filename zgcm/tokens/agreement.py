@@ -1,7 +1,8 @@
 """Whether two tokenizers mean the same by an id: weights trained with one, data made with the other."""
 
-import json
 from pathlib import Path
+
+from zgcm.io import read_json
 
 SHOWN = 3
 
@@ -21,6 +22,6 @@ def disagreements(weights: Path, recipe: Path) -> list[str]:
 
 def ids(path: Path) -> dict[str, int]:
     """Token -> id, added tokens too."""
-    tokenizer = json.loads(path.read_bytes())
+    tokenizer = read_json(path)
     added = {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
     return {**tokenizer["model"]["vocab"], **added}

@@ -192,3 +192,7 @@ def _template(directory: Path) -> "jinja2.Template":
         raise ZgcmError(
             "Not a chat template", where=f"{path}:{error.lineno}", found=str(error.message), hint="correct it"
         ) from error
+    except UnicodeDecodeError as error:
+        raise ZgcmError(
+            "Not a chat template", where=str(path), found=str(error), hint="restore it, or correct it"
+        ) from error

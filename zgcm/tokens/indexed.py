@@ -188,7 +188,10 @@ def _read_index(path: Path) -> tuple[np.ndarray, np.ndarray, np.dtype]:
     dtype = np.dtype(names[code])
     lengths = np.frombuffer(raw, "<i4", sequences, _HEADER.size)
     offsets = np.frombuffer(raw, "<i8", sequences, _HEADER.size + 4 * sequences)
-    return lengths, offsets // dtype.itemsize, dtype
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+    if (wrong := (lengths < 0) | (starts * dtype.itemsize != offsets)).any():
+        raise _damaged(path, f"document {int(np.argmax(wrong))} does not lie where the one before it ends")
+    return lengths, starts, dtype
 
 
 def _damaged(path: Path, found: str) -> ZgcmError:

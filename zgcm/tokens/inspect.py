@@ -14,7 +14,7 @@ import numpy as np
 
 from zgcm.errors import ZgcmError
 from zgcm.tokens.indexed import DTYPE_CODES, MAGIC, VERSION, data_path, index_path, without_ending
-from zgcm.tokens.tokenizer import any_facts
+from zgcm.tokens.tokenizer import any_facts, read_tokenizer
 
 HEADER = struct.Struct("<9sQBQQ")
 BLOCK_TOKENS = 1 << 22
@@ -162,7 +162,7 @@ def _compare(
 
 def first_documents(parts: Parts, tokens: np.ndarray, tokenizer: Path | None, show: int) -> Iterator[Report]:
     """The first documents: their length, first ids and, with a tokenizer, text."""
-    decode = _decoder(tokenizer)
+    decode = _decoder(tokenizer) if tokens.dtype.kind in "iu" else None
     for row in range(min(show, len(parts.documents) - 1)):
         first, end = parts.documents[row : row + 2]
         start = int(parts.offsets[first]) // parts.dtype.itemsize if end > first else 0
@@ -175,9 +175,7 @@ def first_documents(parts: Parts, tokens: np.ndarray, tokenizer: Path | None, sh
 def _decoder(directory: Path | None) -> Callable[[list[int]], str] | None:
     if directory is None:
         return None
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    tokenizer = read_tokenizer(directory)
     known = tokenizer.get_vocab_size(with_added_tokens=True)
 
     def decode(ids: list[int]) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from zgcm.errors import ZgcmError
 from zgcm.tokens.chat import Piece
 from zgcm.tokens.encode import Encoder, encode, without_added_tokens
+from zgcm.tokens.tokenizer import read_tokenizer
 
 if TYPE_CHECKING:
     import tokenizers
@@ -133,9 +134,7 @@ def encode_probes(encoder: Encoder) -> list[np.ndarray]:
 
 def start_parity(encoder: Encoder, probes: list[np.ndarray]) -> Parity:
     """Load the reference and compare gigatoken's ids of the probes. Raises ZgcmError when one differs."""
-    from tokenizers import Tokenizer
-
-    parity = Parity(encoder, Tokenizer.from_file(str(encoder.directory / "tokenizer.json")))
+    parity = Parity(encoder, read_tokenizer(encoder.directory))
     for number, found in enumerate(probes):
         parity.compare([PROBES[number]], found, f"probe {number}")
     return parity

@@ -5,7 +5,6 @@
 `transformers.AutoTokenizer.from_pretrained` loads it. End of document, end of turn and padding are one token.
 """
 
-import json
 import shutil
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
@@ -30,6 +29,7 @@ END = "<|endoftext|>"
 SPECIAL_TOKENS = (END, "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>")
 REASONING_TOKENS = ("<think>", "</think>")
 """Not flagged special, as in the published tokenizer: decoding with skip_special_tokens keeps them."""
+AGAIN = "copy or download the directory again"
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 DIGIT_RUN = r"\p{N}"
@@ -134,19 +134,31 @@ def import_tokenizer(section: "ImportedTokenizer", directory: Path) -> dict[str,
             found=f"sha256 {digest}", expected=f"sha256 {section.sha256}",
             hint="use that file, or change tokenizer.sha256 deliberately",
         )  # fmt: skip
-    end = _token_name(read_json(source / "tokenizer_config.json").get("eos_token")) or END
+    read_tokenizer(source)
+    facts = _facts("import", section.vocab_size, _end_token(source), source)
     for name in FILES:
         with (source / name).open("rb") as original, atomic_open(directory / name) as copy:
             shutil.copyfileobj(original, copy)
-    return _facts("import", section.vocab_size, end, directory)
+    return facts
 
 
 def load_tokenizer(directory: Path) -> "tokenizers.Tokenizer":
     """The `tokenizers` object of a complete tokenizer directory. Raises ZgcmError when there is none."""
+    tokenizer_facts(directory)
+    return read_tokenizer(directory)
+
+
+def read_tokenizer(directory: Path) -> "tokenizers.Tokenizer":
+    """The `tokenizers` object of a directory's tokenizer.json. Raises ZgcmError when it is none."""
     from tokenizers import Tokenizer
 
-    tokenizer_facts(directory)
-    return Tokenizer.from_file(str(directory / "tokenizer.json"))
+    path = directory / "tokenizer.json"
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises no narrower one
+        raise ZgcmError(
+            "Not a tokenizer of the `tokenizers` library", where=str(path), found=str(error), hint=AGAIN
+        ) from error
 
 
 def tokenizer_facts(directory: Path) -> dict[str, Any]:
@@ -166,17 +178,7 @@ def published_facts(directory: Path) -> dict[str, Any]:
                 expected=", ".join(FILES[:2]),
                 hint="name a directory that `zgcm tokenizer` made, or a published one",
             )  # fmt: skip
-    tokenizer, config = (read_json(directory / name) for name in FILES[:2])
-    try:
-        ids = [*tokenizer["model"]["vocab"].values(), *(token["id"] for token in tokenizer["added_tokens"])]
-        end = _token_name(config.get("eos_token")) or END
-        facts = _facts("published", max(ids) + 1, end, directory)
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise ZgcmError(
-            "Not the files of a byte-level BPE tokenizer", where=str(directory),
-            found=f"{type(error).__name__}: {error}", expected=f"{FILES[0]} of the `tokenizers` library",
-            hint="copy or download the directory again",
-        ) from error  # fmt: skip
+    facts = _facts("published", None, _end_token(directory), directory)
     return {**facts, "digest": sha256_file(directory / "tokenizer.json")}
 
 
@@ -190,16 +192,25 @@ def default_template() -> str:
     return files("zgcm.tokens").joinpath("chat_template.jinja").read_text()
 
 
-def _facts(kind: str, vocab_size: int, end: str, directory: Path) -> dict[str, Any]:
-    tokenizer = json.loads((directory / "tokenizer.json").read_bytes())
-    added = {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
+def _facts(kind: str, vocab_size: int | None, end: str, directory: Path) -> dict[str, Any]:
+    """`vocab_size` absent: the vocabulary ends with its largest id."""
+    tokenizer = read_json(directory / "tokenizer.json")
+    try:
+        added = {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
+        largest = max(*tokenizer["model"]["vocab"].values(), *added.values())
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise ZgcmError(
+            "Not the files of a byte-level BPE tokenizer", where=str(directory),
+            found=f"{type(error).__name__}: {error}", expected=f"{FILES[0]} of the `tokenizers` library",
+            hint=AGAIN,
+        ) from error  # fmt: skip
     if end not in added:
         raise ZgcmError(
             "The tokenizer has no end-of-document token", where=str(directory / "tokenizer.json"),
             found=f"added tokens {', '.join(added) or 'none'}", expected=end,
             hint="name it as eos_token in tokenizer_config.json",
         )  # fmt: skip
-    largest = max(*tokenizer["model"]["vocab"].values(), *added.values())
+    vocab_size = vocab_size or largest + 1
     if largest >= vocab_size:
         raise ZgcmError(
             "The tokenizer has ids beyond the model's vocabulary", where="tokenizer.vocab_size",
@@ -220,5 +231,6 @@ def _config() -> dict[str, Any]:
     }
 
 
-def _token_name(value: Any) -> str | None:
-    return value["content"] if isinstance(value, dict) else value
+def _end_token(directory: Path) -> str:
+    named = read_json(directory / "tokenizer_config.json").get("eos_token")
+    return (named["content"] if isinstance(named, dict) else named) or END

@@ -22,7 +22,7 @@ from zgcm.errors import ZgcmError
 from zgcm.io import disk_full, fsync_directory, is_disk_full, sha256_file, write_json
 from zgcm.layout import Layout
 from zgcm.model.described import differences, read_config, rotary_base
-from zgcm.model.megatron_files import RELEASE, Facts, find_checkpoint, read_facts
+from zgcm.model.megatron_files import RELEASE, Facts, check_files, find_checkpoint, read_facts, read_index
 from zgcm.rundir import manifest, owner
 from zgcm.rundir.provenance import circumstances
 from zgcm.tokens.agreement import disagreements
@@ -95,14 +95,13 @@ def link_megatron(
     recipe: Recipe, layout: Layout, name: str, source: Path, building: Path
 ) -> tuple[Path, Facts, Files]:
     """Links to the files of a Megatron checkpoint; nothing is copied. Returns as `convert_published`."""
-    from torch.distributed.checkpoint import FileSystemReader
-
     from zgcm.model.convert import check_index
     from zgcm.model.published import tensors
 
     found = find_checkpoint(source)
     verify_own(found)
-    index = FileSystemReader(str(found)).read_metadata().state_dict_metadata
+    check_files(found)
+    index = read_index(found)
     check_index(found, index, list(tensors(recipe.model, recipe.tokenizer.vocab_size)))
     facts = read_facts(found)
     checkpoint = building / (found.name if found.name == RELEASE else f"iter_{facts.iteration:07d}")
@@ -154,9 +153,10 @@ def listing(directory: Path, names: list[str]) -> Files:
 def describe(recipe: Recipe, name: str, checkpoint: Path, facts: Facts, tokenizer: str) -> dict[str, Any]:
     """The content of `done`; deterministic. Raises ZgcmError when the digest is not the pinned one."""
     from zgcm.model.convert import quiet
+    from zgcm.model.told import reading
     from zgcm.train.publish import weights_digest
 
-    with quiet():
+    with quiet(), reading(checkpoint.resolve()):
         digest = weights_digest(checkpoint)
     pinned = adopted_stage(recipe, name).weights_digest
     if pinned not in (None, digest):

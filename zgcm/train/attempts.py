@@ -64,7 +64,7 @@ def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome)
     reached = every[number - 1]["to_iteration"]
     where = str(log_file(run, number))
     if (run / stopped.NAME).exists():  # the trainer itself gave a reason, such as a loss that is not finite
-        return ZgcmError(**read_json(run / stopped.NAME))
+        return stopped.read(run / stopped.NAME)
     if outcome.signalled:
         return Stopped(outcome.signalled, how_far(stage, reached, iterations))
     if every[number - 1]["stopped_on_request"]:

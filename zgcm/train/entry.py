@@ -28,6 +28,8 @@ class Trainer:
     data: dict[str, Any]
     run: str
     iterations: int
+    first: int
+    """The iteration that the stage starts from: 0, or the end of the stage that it continues."""
     log_interval: int
     prefetch: int | None
     keep: list[int | None]

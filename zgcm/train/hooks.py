@@ -55,6 +55,7 @@ def watch(trainer: "Trainer", args: Any, log: losslog.LossLog, token: str) -> No
         flops_full=trainer.flops["full"],
         flops_windowed=trainer.flops["windowed"],
         ranks=args.world_size,
+        first=trainer.first,
         peak=speed.peak_tflops(torch.cuda.get_device_name()) if on_gpu else None,
         sinks=trackers.sinks(),
     )

@@ -110,10 +110,9 @@ def layout_problems(recipe: Recipe, stage: TrainStage, name: str) -> list[str]:
             f"stages.{name}.parallel.tensor: Muon needs whole query groups on a rank, so at most {groups}, "
             f"found {tensor}."
         )
-    shares = [float(part) for part in stage.data_split.split(",")]
-    if stage.eval_iters and not shares[1]:
+    if stage.eval_iters and not stage.shares[1]:
         problems.append(f"stages.{name}.data_split: eval_iters needs a share for validation.")
-    if stage.data_order == "sequential" and any(shares[1:]):
+    if stage.data_order == "sequential" and any(stage.shares[1:]):
         problems.append(f"stages.{name}.data_split: a sequential order has no validation share; use 100,0,0.")
     return problems
 

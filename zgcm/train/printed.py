@@ -12,6 +12,7 @@ from zgcm.config.plan import stage_plan
 from zgcm.config.recipe import Recipe
 from zgcm.config.stages import TrainStage
 from zgcm.layout import Layout
+from zgcm.numbers import counted
 from zgcm.rundir.stamp import own_results
 from zgcm.train.arguments import load_argv, megatron_argv, only_mix, plan, train_stage
 
@@ -65,7 +66,8 @@ def beside(recipe: Recipe, name: str) -> dict[str, Any]:
     """What decides the stage's result and is no option of megatron-core's; zgcm.train.entry does it."""
     stage = train_stage(recipe, name)
     blend = {
-        mix: f"{recipe.mixes[mix].shards} shards of weight {weight:g}" for mix, weight in stage.mix.items()
+        mix: f"{counted(recipe.mixes[mix].shards, 'shard')} of weight {weight:g}"
+        for mix, weight in stage.mix.items()
     }
     facts: dict[str, Any] = {
         "attention output gate": recipe.model.attention_output_gate,

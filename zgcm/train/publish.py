@@ -4,9 +4,7 @@ megatron-core's `dist_checkpointing.save` writes the files; its caller then writ
 the manifest between the two, so the tracker never points to a checkpoint that is not whole.
 """
 
-import errno
 import hashlib
-import os
 import queue
 import shutil
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from torch.distributed.checkpoint import CheckpointException, FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from zgcm.errors import ZgcmError
+from zgcm.io import is_disk_full
 from zgcm.model.convert import MODEL_KEYS
 from zgcm.rundir import manifest, owner
 from zgcm.train import checkpoints
@@ -89,10 +88,8 @@ def no_room(error: BaseException, checkpoint: Path) -> ZgcmError | None:
     torch and megatron-core pass on the system's words in part, or not at all. So what counts too is whether
     another checkpoint of the size of the last one would fit.
     """
-    words = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
-    words.append("unexpected pos")  # torch's zip writer: a write came out shorter than asked
     free = shutil.disk_usage(checkpoint.parent).free
-    if not any(word in str(error) for word in words) and free >= last_size(checkpoint.parent):
+    if not is_disk_full(error) and free >= last_size(checkpoint.parent):
         return None
     return ZgcmError(
         "The disk is full; this checkpoint was not saved, the one before it is whole",

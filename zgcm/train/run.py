@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from zgcm import identity
+from zgcm import identity, numbers
 from zgcm.config.recipe import Recipe
 from zgcm.config.stages import TrainStage
 from zgcm.errors import ZgcmError
@@ -97,11 +97,13 @@ def resume_and_train(
     while True:
         made = spikes.decide(run, name, stage.spikes, beginning)
         whole = whole if whole and is_usable(made)(*whole) else newest(directory, made)
+        if whole is not None:
+            losslog.check(run, beginning, whole[0], spikes.left_out(made))
         if whole is not None and whole[0] >= length.iterations:
             checkpoints.prune(directory, *kept(stage))  # the last asynchronous save came after its own
             return whole[1]
         start = beginning if whole is None else whole[0]
-        prepare(run, name, start, length, whole, made)
+        prepare(run, name, start, length, whole, made, beginning)
         argv = [part for option in megatron_argv(recipe, layout, name, run, length) for part in option]
         argv += load_options(recipe, layout, name, run, inputs, resuming=whole is not None)
         settings = trainer_settings(recipe, name, run, inputs, length, argv, made)
@@ -128,7 +130,13 @@ def newest(directory: Path, made: list[spikes.Decision]) -> Checkpoint:
 
 
 def prepare(
-    run: Path, name: str, start: int, length: Plan, whole: Checkpoint, made: list[spikes.Decision]
+    run: Path,
+    name: str,
+    start: int,
+    length: Plan,
+    whole: Checkpoint,
+    made: list[spikes.Decision],
+    beginning: int = 0,
 ) -> None:
     """Bring the run directory to the state of iteration `start`."""
     directory = run / "checkpoints"
@@ -136,8 +144,8 @@ def prepare(
     checkpoints.discard(directory, is_usable(made))
     checkpoints.remove_incomplete(directory)
     losslog.cut_back(run, start)
-    if start:
-        print(f"zgcm: {name} continues at iteration {start} of {length.iterations}", file=sys.stderr)
+    where = numbers.position(start, length.iterations, beginning)
+    print(f"zgcm: {name} {'continues' if whole else 'starts'} at {where}", file=sys.stderr)
     for first, last in spikes.left_out(made):
         if last > start:
             print(f"zgcm: {name} leaves out iterations {first} to {last}: a loss spike", file=sys.stderr)
@@ -196,6 +204,7 @@ def trainer_settings(
         },
         "run": str(run),
         "iterations": length.iterations,
+        "first": first_iteration(recipe, name, inputs),
         "log_interval": stage.log_interval,
         "prefetch": stage.dataloader_prefetch if stage.dataloader_workers else None,
         "keep": kept(stage),

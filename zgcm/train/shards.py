@@ -32,15 +32,14 @@ def check_files(manifest: Path, report: dict[str, Any], prefix: Path, packed: bo
                 )
         check_size(part.with_name(part.name + ".bin"), facts)
         for end in ENDS:
-            check_content(part.with_name(part.name + end), facts.get(f"{end[1:]}_sha256"), manifest)
+            check_content(part.with_name(part.name + end), facts[f"{end[1:]}_sha256"], manifest)
 
 
 def described(report: dict[str, Any], prefix: Path, packed: bool) -> dict[Path, dict[str, Any]]:
     """Prefix of each .bin/.idx pair of a shard -> what the manifest says of it."""
     if not packed:
         return {prefix: report}
-    parts = report.get("parts", {})
-    return {prefix.with_name(f"{prefix.name}_{part}"): parts.get(part, {}) for part in PACKED_PARTS}
+    return {prefix.with_name(f"{prefix.name}_{part}"): report["parts"][part] for part in PACKED_PARTS}
 
 
 def check_size(path: Path, facts: dict[str, Any]) -> None:
@@ -57,9 +56,9 @@ def check_size(path: Path, facts: dict[str, Any]) -> None:
         )
 
 
-def check_content(path: Path, digest: str | None, manifest: Path) -> None:
+def check_content(path: Path, digest: str, manifest: Path) -> None:
     """The workflow writes the manifest last; a younger file was written by something else, or copied."""
-    if digest is None or path.stat().st_mtime_ns <= manifest.stat().st_mtime_ns:
+    if path.stat().st_mtime_ns <= manifest.stat().st_mtime_ns:
         return
     if sha256_file(path) != digest:
         raise ZgcmError(

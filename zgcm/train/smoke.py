@@ -8,12 +8,14 @@ left there goes with the next smoke run.
 import json
 import shutil
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
+from zgcm import numbers
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json, write_json
+from zgcm.io import write_json
 from zgcm.layout import Layout
 from zgcm.rundir import owner
 from zgcm.stopping import Stopped
@@ -48,6 +50,11 @@ def smoke(recipe: Recipe, layout: Layout, name: str, steps: int) -> dict[str, An
             clear(scratch)
             told = settings(recipe, layout, name, inputs, scratch, start + steps)
             write_json(scratch / "trainer.json", told)
+            print(
+                f"zgcm: {name}: starting the trainer for {numbers.counted(steps, 'step')}; that alone takes "
+                "some 20 s",
+                file=sys.stderr,
+            )
             outcome = launch(train_stage(recipe, name).resources, scratch, me.token, scratch / "trainer.log")
             return facts(name, scratch, outcome, steps, length.iterations - start)
         finally:
@@ -109,7 +116,7 @@ def lines(path: Path) -> list[bytes]:
 def failure(name: str, scratch: Path, outcome: Outcome, taken: int, steps: int) -> ZgcmError:
     """The trainer's own reason where it gave one, else its last lines: the log is removed with the rest."""
     if (scratch / stopped.NAME).exists():
-        return ZgcmError(**read_json(scratch / stopped.NAME))
+        return stopped.read(scratch / stopped.NAME)
     if outcome.signalled:
         return Stopped(outcome.signalled, f"{taken} of {steps} steps were taken, nothing was saved")
     return ZgcmError(

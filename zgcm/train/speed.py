@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zgcm.numbers import count, duration
+from zgcm.numbers import count, duration, position
 from zgcm.train.losslog import SPEED
 
 PROGRESS = "zgcm-progress "  # the launcher shows the user the trainer's lines that begin with it
@@ -42,11 +42,14 @@ class Speed:
         flops_full: float,
         flops_windowed: float,
         ranks: int,
+        first: int = 0,
         peak: float | None = None,
         sinks: tuple[Sink, ...] = (),
     ) -> None:
-        """`flops_*`: training FLOPs a token. `ranks`: GPUs, or CPU processes. `peak`: TFLOP/s of one GPU."""
+        """`flops_*`: training FLOPs a token. `ranks`: GPUs, or CPU processes. `first`: the iteration that the
+        stage started from. `peak`: TFLOP/s of one GPU."""
         self.run, self.stage, self.total, self.interval = run, stage, total, interval
+        self.first = first
         self.flops_full, self.flops_windowed, self.ranks, self.peak = flops_full, flops_windowed, ranks, peak
         self.sinks = sinks
         self.mark: tuple[float, int, int] | None = None  # time, iteration, consumed tokens
@@ -95,7 +98,7 @@ class Speed:
     def words(self, line: dict[str, Any]) -> str:
         rest = line["seconds_left"]
         parts = [
-            f"{self.stage} {line['iteration']}/{self.total} loss {line['loss']:.3f}",
+            f"{self.stage} {position(line['iteration'], self.total, self.first)} loss {line['loss']:.3f}",
             f"grad {line['grad_norm']:.2f} lr {line['learning_rate']:.3g}",
             f"{count(line['tokens_per_second'])} tokens/s ({count(line['tokens_per_second_per_gpu'])} a GPU,",
             f"{line['tflops_per_gpu_full']:.3g} TFLOP/s full, {line['tflops_per_gpu_windowed']:.3g} windowed"

@@ -109,13 +109,17 @@ def report(run: Path, spike: Spike) -> None:
 
 def pending(run: Path) -> Spike | None:
     """A spike that was seen and not decided on yet."""
-    return Spike(**read_json(run / SEEN)) if (run / SEEN).exists() else None
+    if not (run / SEEN).exists():
+        return None
+    seen = read_json(run / SEEN)
+    return Spike(seen["first"], seen["last"], seen["what"])
 
 
 def decisions(run: Path) -> list[Decision]:
     if not (run / DECIDED).exists():
         return []
-    return [Decision(**item) for item in read_json(run / DECIDED)]
+    made = read_json(run / DECIDED, kind=list)
+    return [Decision(each["first"], each["last"], each["back_to"], each["what"]) for each in made]
 
 
 def decide(run: Path, stage: str, settings: Spikes, beginning: int) -> list[Decision]:

@@ -4,11 +4,13 @@ Snakemake decides what to make again by its own records. These checks read the a
 also see what a lost `.snakemake/` or a verb called by hand leaves behind.
 """
 
+from functools import partial
 from typing import Any
 
 from zgcm import identity
 from zgcm.config.recipe import Recipe
 from zgcm.config.stages import TrainStage
+from zgcm.errors import ZgcmError
 from zgcm.io import read_json
 from zgcm.layout import Layout, mix_shards
 from zgcm.train.inputs import tokenizer_digest
@@ -16,12 +18,15 @@ from zgcm.train.inputs import tokenizer_digest
 
 def stale_inputs(recipe: Recipe, layout: Layout, stage: TrainStage) -> list[str]:
     """A line for each input that exists and is not what the recipe would make now."""
-    problems = []
-    for mix in stage.mix:
-        problems += stale_plan(recipe, layout, mix)
-        problems += stale_shards(recipe, layout, mix)
+    asked = [partial(find, recipe, layout, mix) for mix in stage.mix for find in (stale_plan, stale_shards)]
     if stage.init is not None:
-        problems += stale_initial(recipe, layout, stage.init)
+        asked.append(partial(stale_initial, recipe, layout, stage.init))
+    problems = []
+    for find in asked:
+        try:
+            problems += find()
+        except ZgcmError as error:  # a damaged file tells nothing of its settings
+            problems.append(error.paragraph())
     return problems
 
 

@@ -12,14 +12,20 @@ def write(run: Path, reason: ZgcmError) -> None:
     write_json(run / NAME, reason.as_dict())
 
 
+def read(path: Path) -> ZgcmError:
+    """The reason in a `stopped.json`. Raises ZgcmError when it says none."""
+    reason = read_json(path)
+    parts = {name: str(reason.get(name, "")) for name in ("where", "found", "expected", "hint")}
+    return ZgcmError(str(reason["what"]), **parts)
+
+
 def check(run: Path) -> None:
     """Raises ZgcmError when the run was stopped."""
     path = run / NAME
     if not path.exists():
         return
-    reason = read_json(path)
     raise ZgcmError(
-        "This run was stopped and refuses further attempts: " + ZgcmError(**reason).paragraph().rstrip("."),
+        "This run was stopped and refuses further attempts: " + read(path).paragraph().rstrip("."),
         where=str(path),
         hint=f"mend the cause, then remove the file and repeat the command: rm {path}",
     )

@@ -64,6 +64,7 @@ def validate(recipe: Recipe, contradictions: list[str], layout: Layout, name: st
         "shards": len(inputs.prefixes) if inputs else 0,
         "tokens": inputs.tokens if inputs else 0,
         "iterations": length,
+        "steps": length - lengths.first_iteration(recipe, layout, name) if length else None,
         **disk,
     }
 
@@ -161,7 +162,11 @@ def run_problems(run: Path | None) -> Iterator[str]:
         stopped.check(run)
     except ZgcmError as error:
         yield error.paragraph()
-    other = owner.read_owner(run)
+    try:
+        other = owner.read_owner(run)
+    except ZgcmError as error:
+        yield error.paragraph()
+        return
     if other is not None and owner.is_alive(other, run):
         yield owner.refusal(other, run).paragraph()
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.workflow.jobs import CHECKOUT
 from zgcm.config.load import load_recipe, read_mapping
-from zgcm.config.resolved import resolve
 from zgcm.errors import ZgcmError
 from zgcm.identity import recipe_id
+from zgcm.rundir.resolved import resolve
 from zgcm.rundir.stamp import check_stamp, write_stamp
 
 

@@ -1,0 +1,148 @@
+"""What `zgcm run -n` shows of a Snakemake dry run: what would run and why, one line for jobs that differ by
+their shard only, and totals. A Snakemake logger plugin, as `zgcm.cli.progress` is.
+"""
+
+import logging
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from zgcm import lengths, reasons
+from zgcm.cli.progress import show
+from zgcm.config.load import load_recipe
+from zgcm.config.recipe import Recipe
+from zgcm.layout import Layout
+from zgcm.numbers import counted
+
+SHOWN = ("assumed, never published", "Nothing to be done")
+FORGOTTEN = "jobs have missing provenance"
+END = "This was a dry-run"
+WIDEST = 72  # of what a job does; longer sentences push their reason to the right
+# The order of the lines: sources, mixes, stages, and what is done to each in the order of these rules.
+PHASES = {
+    "raw text and cleaning": ("raw", "clean", "fingerprint", "minhash", "contamination"),
+    "tokenizer": ("tokenizer",),
+    "tokenizing": ("index",),
+    "mixes": ("dedup", "mix", "gather", "pack", "pack_summary", "adopt_tokens"),
+    "stages": ("train", "adopt", "rl", "export"),
+    "report": ("report", "preflight"),
+}
+
+
+@dataclass
+class Job:
+    """A job of the dry run. `rule` is one of PHASES: rules of one mix or RL stage count as `mix` and `rl`."""
+
+    rule: str
+    sentence: str
+    why: str
+    wildcards: dict[str, str]
+
+
+class LogHandler(LogHandlerBase):
+    """Collects the jobs, and says them when Snakemake is through."""
+
+    writes_to_stream = True
+    writes_to_file = False
+    has_filter = True
+    has_formatter = True
+    needs_rulegraph = False
+
+    def __post_init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = str(record.msg)
+        if getattr(record, "event", None) == LogEvent.JOB_INFO:
+            self.told.append(record.__dict__)
+        elif message.startswith(END):
+            recipe = load_recipe([Path(os.environ["ZGCM_RECIPE"])])  # set by the Snakefile
+            show(*lines(jobs_of(self.told, recipe), recipe, Layout()))
+        elif FORGOTTEN in message:
+            show(
+                f"Of {message.split()[0]} finished jobs Snakemake does not know what made them (.snakemake "
+                "is lost, or from elsewhere): it sees changed files, not keys; of stages, zgcm status does"
+            )
+        elif message.startswith(SHOWN) or record.levelno >= logging.WARNING:
+            show(message)
+
+
+def jobs_of(told: list[dict[str, Any]], recipe: Recipe) -> list[Job]:
+    """Snakemake's job records as jobs with a reason in words, sorted by what they are about."""
+    layout = Layout()
+    remembered = reasons.remembered_recipes(layout.root / ".recipes")
+    jobs = []
+    for job in told:
+        rule, wildcards, reason = job["rule_name"], dict(job["wildcards"] or {}), job["reason"]
+        if rule == "all":
+            continue
+        changed = None
+        if step := reasons.step_of(recipe, rule, wildcards):
+            changed = reasons.changed_keys(recipe, *step, reasons.old_ids(reason), layout, remembered)
+        missing = any(not Path(file).exists() for file in job["output"])
+        why = reasons.in_words(reason, missing, changed)
+        if rule.startswith("mix_") and "mix" not in wildcards:
+            wildcards["mix"] = rule.removeprefix("mix_")
+        kind = "mix" if rule.startswith("mix_") else "rl" if rule in recipe.rl_stages() else rule
+        jobs.append(Job(kind, job["rule_msg"] or rule, why, wildcards))
+    return sorted(jobs, key=lambda job: place(job, recipe))
+
+
+def place(job: Job, recipe: Recipe) -> tuple[int, int, int, str]:
+    """Sort key: phase, position in the recipe of what it is about, step, shard."""
+    phase, rules = next(
+        ((number, rules) for number, rules in enumerate(PHASES.values()) if job.rule in rules),
+        (len(PHASES), (job.rule,)),
+    )
+    names: dict[str, dict[str, Any]] = {"source": recipe.sources, "mix": recipe.mixes, "stage": recipe.stages}
+    about = next(
+        (list(known).index(job.wildcards[kind]) for kind, known in names.items() if kind in job.wildcards), 0
+    )
+    return phase, about, rules.index(job.rule), job.wildcards.get("shard", "")
+
+
+def lines(jobs: list[Job], recipe: Recipe, layout: Layout) -> list[str]:
+    groups: dict[tuple[str, ...], list[Job]] = {}
+    for job in jobs:
+        same = re.sub(r"\bshard \d{5}\b", "shard", job.sentence)
+        why = re.sub(r"\b\d{5}\b", "", job.why)
+        groups.setdefault((same, why), []).append(job)
+    rows = [(together(group), group[0].why) for group in groups.values()]
+    width = min(max((len(what) for what, _ in rows), default=0), WIDEST)
+    said = [f"{what:<{width}}  {why}".rstrip() for what, why in rows]
+    return [*said, "", *totals(jobs, recipe, layout)]
+
+
+def together(jobs: list[Job]) -> str:
+    """One sentence for jobs that differ by their shard only: "Clean shards 00000 to 00047 of stage1_web"."""
+    shards = [job.wildcards.get("shard", "") for job in jobs]
+    if len(jobs) == 1 or not all(shards):
+        return jobs[0].sentence
+    gaps = int(shards[-1]) - int(shards[0]) >= len(shards)
+    span = (
+        f"{len(shards)} shards of {shards[0]} to {shards[-1]}"
+        if gaps
+        else f"shards {shards[0]} to {shards[-1]}"
+    )
+    return jobs[0].sentence.replace(f"shard {shards[0]}", span)
+
+
+def totals(jobs: list[Job], recipe: Recipe, layout: Layout) -> list[str]:
+    counts = {
+        phase: number for phase, rules in PHASES.items() if (number := sum(job.rule in rules for job in jobs))
+    }
+    parts = ", ".join(f"{number} {phase}" for phase, number in counts.items())
+    said = [f"{counted(len(jobs), 'job')} in {layout.root.absolute()}: {parts}"]
+    stages = [job.wildcards["stage"] for job in jobs if job.rule in ("train", "rl")]
+    if stages:
+        steps = {stage: lengths.steps(recipe, layout, stage) for stage in stages}
+        unknown = [stage for stage, number in steps.items() if number is None]
+        more = f", and {', '.join(unknown)}, whose length its data will say" if unknown else ""
+        known = sum(number or 0 for number in steps.values())
+        said.append(f"To train: {known:,} steps in {len(stages)} stages{more}; what that costs: zgcm plan")
+    return [*said, "Nothing was done: this was a dry run"]
