@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -142,7 +143,7 @@ def _verbs_below(process: "psutil.Process") -> "Iterator[psutil.Process]":
 
     for child in process.children():
         with contextlib.suppress(psutil.Error):
-            if any(os.path.basename(part) in VERB for part in child.cmdline()[:3]):
+            if any(Path(part).name in VERB for part in child.cmdline()[:3]):
                 yield child
             else:
                 yield from _verbs_below(child)
