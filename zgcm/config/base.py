@@ -23,9 +23,7 @@ class Section(BaseModel):
     Types are strict: a number in quotes, `true` for 1 or 32.0 for 32 is a mistake, not a number.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
 
 def execution(default: Any = ..., **constraints: Any) -> Any:
