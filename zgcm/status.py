@@ -11,16 +11,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from zgcm import identity, lengths, numbers, reasons
+from zgcm import identity, numbers, reasons
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage
 from zgcm.layout import Layout
-from zgcm.report import runs
-from zgcm.report.evaluations import evaluations
-from zgcm.rundir import owner
+from zgcm.rundir import owner, runs
+from zgcm.rundir.evaluations import evaluations
 from zgcm.slurm import queue
-from zgcm.train import stopped
+from zgcm.train import lengths, stopped
 
 STATES = ("done", "stale", "running", "interrupted", "stopped", "waiting")
 

@@ -63,7 +63,7 @@ def write_inputs(work: Path, steps: int) -> Path:
 
     from zgcm.config.load import load_recipe, read_mapping
     from zgcm.config.recipe import deep_merge
-    from zgcm.io import write_json
+    from zgcm.io import sha256_file, write_json
     from zgcm.layout import Layout, mix_shards
     from zgcm.preflight.text import EOD, write_text
     from zgcm.rundir.manifest import write_manifest
@@ -77,8 +77,10 @@ def write_inputs(work: Path, steps: int) -> Path:
     recipe, layout = load_recipe([path]), Layout(work / "inputs")
     for mix in recipe.train_stages()[STAGE].mix:
         for shard in mix_shards(recipe, mix):
-            write_text(layout.mix_prefix(mix, shard), recipe.tokenizer.vocab_size, 50_000)
-            write_json(layout.mix(mix) / f"{shard}.json", {"tokens": 50_000})
+            prefix = layout.mix_prefix(mix, shard)
+            write_text(prefix, recipe.tokenizer.vocab_size, 50_000)
+            digests = {f"{part}_sha256": sha256_file(prefix.with_suffix(f".{part}")) for part in ("bin", "idx")}
+            write_json(layout.mix(mix) / f"{shard}.json", {"tokens": 50_000, **digests})
     layout.tokenizer.mkdir()
     write_json(layout.tokenizer / "tokenizer.json", {"added_tokens": [{"content": EOD_TOKEN, "id": EOD}]})
     write_manifest(layout.tokenizer)

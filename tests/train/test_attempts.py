@@ -46,7 +46,7 @@ def test_these_do_not_count(tmp_path, between):
     [
         (PREEMPTED, 0, "at your request: one had saved no step yet; the same command begins it anew", 143),
         (PREEMPTED, 3, "at your request: one saved step 3 of 8; the same command continues", 143),
-        (ON_TIME, 3, "on request; one is saved at iteration 3 of 8", 1),
+        (ON_TIME, 3, "on request; one is saved at step 3 of 8", 1),
     ],
 )
 def test_a_stop_on_request_says_so(tmp_path, outcome, reached, told, code):
@@ -55,4 +55,4 @@ def test_a_stop_on_request_says_so(tmp_path, outcome, reached, told, code):
 
 
 def test_an_end_in_good_order_without_a_checkpoint_is_a_failure(tmp_path):
-    assert "ended at iteration 0 of 8" in attempt(tmp_path, ON_TIME).what
+    assert "ended at step 0 of 8" in attempt(tmp_path, ON_TIME).what

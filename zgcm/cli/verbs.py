@@ -40,11 +40,13 @@ GROUPS = {"sources": DATA}
 
 
 def arrange() -> None:
-    order = [verb for verbs in PANELS.values() for verb in verbs]
+    """Raises ValueError for a verb that stands in no panel."""
+    places = {verb: panel for panel, verbs in PANELS.items() for verb in verbs}
+    order = list(places)
     app.registered_commands.sort(key=lambda command: order.index(_name(command)))
     for command in app.registered_commands:
         command.cls = Verb
-        command.rich_help_panel = next(panel for panel, verbs in PANELS.items() if _name(command) in verbs)
+        command.rich_help_panel = places[_name(command)]
     for group in app.registered_groups:
         group.rich_help_panel = GROUPS[str(group.name)]
         assert group.typer_instance is not None

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -64,6 +65,9 @@ def answer(name: str, task: Task) -> dict[str, Any]:
     except ZgcmError as error:
         found = failed(error.paragraph())
     except OSError as error:
+        found = failed(f"{type(error).__name__}: {error}")
+    except Exception as error:  # of whatever library: the other parts still run
+        traceback.print_exc()
         found = failed(f"{type(error).__name__}: {error}")
     finally:
         shutil.rmtree(task.work)

@@ -75,7 +75,7 @@ def is_alive(owner: Owner, run: Path) -> bool:
             return same and process.status() != psutil.STATUS_ZOMBIE
         return False
     if owner.slurm_job_id and owner.slurm_job_id == os.environ.get("SLURM_JOB_ID"):
-        return False  # Slurm requeued this job when all of its last start had ended, and began it on another node
+        return False  # requeued by Slurm when all of its last start had ended, and begun on another node
     if owner.slurm_job_id:
         with contextlib.suppress(LookupError):
             return queue.job(owner.slurm_job_id) is not None

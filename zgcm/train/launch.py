@@ -91,11 +91,12 @@ def environment(resources: Resources) -> dict[str, str]:
     if resources.gpus_per_node:
         wanted |= {"NCCL_IB_DISABLE": "0", "NCCL_DEBUG": "WARN", "NVTE_CUDA_ARCHS": "90"}
         wanted |= {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "NVTE_FRAMEWORK": "pytorch"}
-    if resources.world_size == 1:
-        wanted |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
-        wanted |= {"MASTER_PORT": "0"}
     inherited = {key: value for key, value in os.environ.items() if key not in ATTENTION_SWITCHES}
-    return {**wanted, **inherited}
+    if resources.world_size > 1:
+        return {**wanted, **inherited}
+    # A shell or a job may hold another program's; the trainer would wait for ranks that do not exist.
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    return {**wanted, **inherited, **alone, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 
 
 def tracking(run: Path) -> dict[str, str]:
