@@ -33,7 +33,7 @@ test: lint ## linters and all tests but the long ones (25 minutes at most on 2 c
 test-fast: lint ## the tests that take seconds (10 minutes at most)
 	$(PY) -m pytest -m "not slow and not long and not slurm" tests
 
-test-full: lint ## everything, also the tests that take minutes each
+test-full: lint ## everything but Slurm, also the tests that take minutes each
 	$(PY) -m pytest -m "not slurm" tests
 
 test-slurm: env ## the tests on a real Slurm on this machine; says what to install when it is missing (10 minutes)
