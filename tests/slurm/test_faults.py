@@ -87,10 +87,8 @@ def test_time_limit(lab: Path, undisturbed: End, tmp_path: Path) -> None:
 def test_preempted(lab: Path, undisturbed: End, tmp_path: Path) -> None:
     root = workspace(tmp_path, resources={"partition": "scavenge"})
     process = start(root)
-    job = training(root)
-    nodes = ",".join(nodes_of(job))
+    nodes = ",".join(nodes_of(training(root)))
     urgent = slurm("sbatch", "--parsable", "--exclusive", "-p", "gpu", "-w", nodes, "--wrap", "sleep 5")
-    start_requeued(job)
     finish(process, root)
     assert slurm("scontrol", "--oneliner", "show", "job", urgent).count("JobState=COMPLETED")
     same_end(root, undisturbed)
