@@ -49,7 +49,6 @@ def test_a_node_set_down(lab: Path, undisturbed: End, tmp_path: Path) -> None:
     last = nodes_of(job)[-1]
     slurm("scontrol", "update", f"nodename={last}", "state=down", "reason=test")
     try:
-        start_requeued(job)
         finish(process, tmp_path)
     finally:
         with contextlib.suppress(subprocess.CalledProcessError):  # its slurmd may have brought it back
@@ -67,7 +66,6 @@ def test_a_node_dies(lab: Path, undisturbed: End, tmp_path: Path, place: int) ->
     job = training(tmp_path)
     kill_node(lab, nodes_of(job)[place])
     try:
-        start_requeued(job)
         finish(process, tmp_path)
     finally:
         restart_nodes(lab)
@@ -112,12 +110,6 @@ def test_the_workflow_is_killed_and_started_again(lab: Path, undisturbed: End, t
         trainer.resume()
     finish(again, tmp_path)
     same_end(tmp_path, undisturbed, tries=1)
-
-
-def start_requeued(job: str) -> None:
-    """Slurm keeps a job that it requeued waiting for two minutes; the test does not."""
-    wait_until(lambda: slurm("squeue", "-h", "-j", job, "-o", "%T %r") == "PENDING BeginTime", "a requeue")
-    slurm("scontrol", "update", f"jobid={job}", "StartTime=now")
 
 
 def nodes_of(job: str) -> list[str]:
