@@ -52,7 +52,7 @@ def start(root: Path, *options: str) -> subprocess.Popen[bytes]:
 
 
 def finish(process: subprocess.Popen[bytes], root: Path, seconds: float = 600) -> None:
-    """Wait for a workflow that must succeed. A job that Slurm requeued would wait two minutes; here it does not."""
+    """Wait for a workflow that must succeed. A job that Slurm requeued would wait two minutes; not here."""
 
     def ended() -> bool:
         for job in jobs(root, "PENDING"):
