@@ -65,8 +65,10 @@ read -r found list < <(squeue -h -j "$SLURM_JOB_ID" -o '%D %N')
 }
 first=$(scontrol show hostnames "$list" | head -n 1)
 PET_MASTER_ADDR=$(scontrol --oneliner show node "$first" | grep -oP '(?<=NodeAddr=)\S+') # names need not resolve
-# Below the kernel's ephemeral ports, and another one for each job of a shared node.
-export PET_MASTER_ADDR PET_MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
+# Below the kernel's ephemeral ports, another one for each job of a shared node, and one at which nobody listens.
+PET_MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
+while (exec 3<>"/dev/tcp/$PET_MASTER_ADDR/$PET_MASTER_PORT") 2>/dev/null; do PET_MASTER_PORT=$((PET_MASTER_PORT + 1)); done
+export PET_MASTER_ADDR PET_MASTER_PORT
 
 mkdir -p "$(dirname "$log")"
 rm -f "$log.first_failed" "$log.step"
