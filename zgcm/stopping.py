@@ -20,6 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from zgcm.errors import ZgcmError
+from zgcm.numbers import position
 
 if TYPE_CHECKING:
     import psutil
@@ -40,11 +41,11 @@ class Stopped(ZgcmError):
         self.code = 128 + number
 
 
-def how_far(stage: str, step: int, steps: int) -> str:
-    """What is saved of a stage that was asked to stop."""
-    if not step:
+def how_far(stage: str, step: int, last: int, first: int = 0) -> str:
+    """What is saved of a stage that was asked to stop; it began at the iteration `first`."""
+    if step <= first:
         return f"{stage} had saved no step yet; the same command begins it anew"
-    return f"{stage} saved step {step} of {steps}; the same command continues"
+    return f"{stage} saved {position(step, last, first)}; the same command continues"
 
 
 class Interrupted(SystemExit):

@@ -58,7 +58,9 @@ def log_file(run: Path, number: int) -> Path:
     return run / "logs" / f"attempt_{number:03d}.log"
 
 
-def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome) -> ZgcmError:
+def judge(
+    run: Path, stage: str, number: int, iterations: int, outcome: Outcome, beginning: int = 0
+) -> ZgcmError:
     """The error of an attempt that did not finish; writes `stopped.json` when no more are allowed."""
     every = read(run)
     reached = every[number - 1]["to_iteration"]
@@ -66,7 +68,7 @@ def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome)
     if (run / stopped.NAME).exists():  # the trainer itself gave a reason, such as a loss that is not finite
         return stopped.read(run / stopped.NAME)
     if outcome.signalled:
-        return Stopped(outcome.signalled, how_far(stage, reached, iterations))
+        return Stopped(outcome.signalled, how_far(stage, reached, iterations, beginning))
     if every[number - 1]["stopped_on_request"]:
         return ZgcmError(
             f"Stopped on request; {stage} is saved at iteration {reached} of {iterations}",

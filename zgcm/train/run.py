@@ -114,7 +114,7 @@ def resume_and_train(
         spike = spikes.pending(run)
         attempts.end(run, attempt, start if whole is None else whole[0], outcome, spike)
         if (spike is None or outcome.signalled) and (whole is None or whole[0] < length.iterations):
-            raise attempts.judge(run, name, attempt, length.iterations, outcome)
+            raise attempts.judge(run, name, attempt, length.iterations, outcome, beginning)
 
 
 Checkpoint = tuple[int, dict[str, Any]] | None
