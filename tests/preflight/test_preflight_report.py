@@ -99,13 +99,6 @@ def test_an_unknown_part_is_refused(layout: Layout) -> None:
         report.run_parts(recipe(), layout, ["netwrok"])
 
 
-def test_other_nodes_join_the_all_reduce_only_and_write_nothing(parts, layout: Layout, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setenv("NODE_RANK", "3")
-    parts["allreduce"] = lambda task: ran("measured by the first node")
-    assert list(report.run_parts(recipe(), layout, list(parts))["parts"]) == ["allreduce"]
-    assert not layout.preflight.exists()
-
-
 @pytest.mark.parametrize(("bad", "code"), [(False, 0), (True, 1)])
 def test_the_verb_shows_a_table_and_ends_with_1_on_a_failure(
     parts, bad: bool, code: int, tmp_path: Path
