@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 
 THINK_END = "</think>"
-_BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)|\\boxed\s*(?P<bare>[0-9A-Za-z])")
+_BOX = re.compile(r"(?P<box>\\(?:boxed|fbox)\s*\{)|\\boxed\s*(?P<bare>[0-9A-Za-z])|\\.|[{}]", re.S)
 _FENCE = re.compile(r"[ \t]*(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)")
 _ONE_LINE_FENCE = re.compile(r"```(?:(?i:python3?|py3?)[ \t]+)?(?P<body>[^`\n]+)```")
 _PYTHON = ("python", "python3", "py", "py3")
@@ -27,7 +27,7 @@ def visible_answer(completion: str, special_tokens: Iterable[str] = ()) -> str |
 
 
 def last_boxed(text: str) -> str | None:
-    r"""Content of the last complete `\boxed{...}`, `\fbox{...}` or `\boxed 5`, braces balanced; None without one.
+    r"""Content of the last complete `\boxed{...}`, `\fbox{...}` or `\boxed 5`; None without one.
 
     >>> last_boxed(r"first \boxed{4}, no: \boxed{\frac{1}{2}}")
     '\\frac{1}{2}'
@@ -37,28 +37,22 @@ def last_boxed(text: str) -> str | None:
 
 
 def boxed_spans(text: str) -> list[tuple[int, int, str]]:
-    r"""(start, end, trimmed content) of every complete box, in order of start: a nested one comes last."""
+    r"""(start, end, trimmed content) of every complete box, in order of start: a nested one comes last.
+
+    One pass: a model that repeats an open `\\boxed{` for 60,000 tokens costs milliseconds.
+    """
     spans = []
+    open_boxes: list[tuple[int, int] | None] = []  # (start, start of content); None for other braces
     for match in _BOX.finditer(text):
         if match["bare"]:
             spans.append((match.start(), match.end(), match["bare"]))
-        elif (end := _closing_brace(text, match.end())) is not None:
-            spans.append((match.start(), end + 1, text[match.end() + 1 : end].strip()))
-    return spans
-
-
-def _closing_brace(text: str, opening: int) -> int | None:
-    depth = 0
-    position = opening
-    while position < len(text):
-        if text[position] == "\\":
-            position += 2  # an escaped brace, or a command
-            continue
-        depth += {"{": 1, "}": -1}.get(text[position], 0)
-        if depth == 0:
-            return position
-        position += 1
-    return None
+        elif match["box"]:
+            open_boxes.append((match.start(), match.end()))
+        elif match[0] == "{":
+            open_boxes.append(None)
+        elif match[0] == "}" and open_boxes and (box := open_boxes.pop()):
+            spans.append((box[0], match.end(), text[box[1] : match.start()].strip()))
+    return sorted(spans)
 
 
 def python_program(answer: str) -> str | None:
