@@ -1,6 +1,8 @@
 """Packages of zgcm import one another in one direction only: what several share lies below them."""
 
 import ast
+import subprocess
+import sys
 from collections import defaultdict
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -28,3 +30,13 @@ def test_no_cycles() -> None:
         below[part] |= imported(path) - {part}
     order = list(TopologicalSorter(below).static_order())  # raises CycleError, which names the cycle
     assert order.index("io") < order.index("train") < order.index("cli")
+
+
+def test_the_trainer_loads_no_recipe_models() -> None:
+    """They and pydantic cost every rank of every start half a second."""
+    parts = ("entry", "hooks", "publish", "trackers", "datasets", "muon")
+    code = f"import sys, {', '.join(f'zgcm.train.{part}' for part in parts)}; print(*sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = ran.stdout.split()
+    assert "zgcm.train.publish" in loaded
+    assert not [name for name in loaded if name.startswith("zgcm.config.")]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 REQUESTS = (signal.SIGINT, signal.SIGTERM)
 VERB = ("zgcm", "zgcm.cli")  # among a process's first words: python .../zgcm VERB, python -m zgcm.cli VERB
+DYING = 10  # seconds: the kernel may take a while to free a large process
 LOOK_AGAIN = 0.3  # seconds: a job may be about to start its verb while the request comes
 
 received: list[int] = []
@@ -153,6 +154,8 @@ def _verbs_below(process: "psutil.Process") -> "Iterator[psutil.Process]":
 def _kill_descendants() -> None:
     import psutil
 
-    for process in psutil.Process().children(recursive=True):
+    found = psutil.Process().children(recursive=True)
+    for process in found:
         with contextlib.suppress(psutil.Error):
             process.kill()
+    psutil.wait_procs(found, timeout=DYING)

@@ -13,5 +13,5 @@ VERSIONS = {
     "train": 2,
     "adopt": 1,
     "export": 1,
-    "rl": 1,
+    "rl": 2,
 }

@@ -67,6 +67,7 @@ def write_inputs(work: Path, steps: int) -> Path:
     from zgcm.layout import Layout, mix_shards
     from zgcm.preflight.text import EOD, write_text
     from zgcm.rundir.manifest import write_manifest
+    from zgcm.tokens.indexed import data_path, index_path
     from zgcm.train.inputs import EOD as EOD_TOKEN
 
     path = work / "recipe.yaml"
@@ -79,8 +80,11 @@ def write_inputs(work: Path, steps: int) -> Path:
         for shard in mix_shards(recipe, mix):
             prefix = layout.mix_prefix(mix, shard)
             write_text(prefix, recipe.tokenizer.vocab_size, 50_000)
-            digests = {f"{part}_sha256": sha256_file(prefix.with_suffix(f".{part}")) for part in ("bin", "idx")}
-            write_json(layout.mix(mix) / f"{shard}.json", {"tokens": 50_000, **digests})
+            parts = {
+                "bin_sha256": sha256_file(data_path(prefix)),
+                "idx_sha256": sha256_file(index_path(prefix)),
+            }
+            write_json(layout.mix(mix) / f"{shard}.json", {"tokens": 50_000, **parts})
     layout.tokenizer.mkdir()
     write_json(layout.tokenizer / "tokenizer.json", {"added_tokens": [{"content": EOD_TOKEN, "id": EOD}]})
     write_manifest(layout.tokenizer)

@@ -178,6 +178,6 @@ def goes_on(root: Path, undisturbed: Path, step: int) -> None:
     process = start(root, ZGCM)
     shown = process.communicate(timeout=900)[0]
     assert process.returncode == 0, shown
-    assert f"one continues at iteration {step} of {STEPS}" in shown
+    assert f"one continues at step {step} of {STEPS}" in shown
     assert losses(root, "one") == losses(undisturbed, "one")
     assert done(root, "one") == done(undisturbed, "one")

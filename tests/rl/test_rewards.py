@@ -1,7 +1,9 @@
 """Verdicts, the hard deadline, and the shaped reward."""
 
+import json
 import random
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,29 +14,75 @@ from zgcm.rl.rewards.pool import verifier_pool
 from zgcm.rl.rewards.score import Finished, score_math
 from zgcm.rl.rewards.shaping import needs_verdict, shaped
 
+PAIRS = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "data" / "math_pairs.jsonl").read_text().splitlines()
+]
+
+
+@pytest.mark.parametrize("split", ["tuned", "held_out"])
+def test_precision_and_recall(split: str) -> None:
+    """Own pairs with the verdict of a person; `held_out` was written before the code and never tuned on."""
+    pairs = [pair for pair in PAIRS if pair["split"] == split]
+    accepted = [pair for pair in pairs if equal(candidate(pair["answer"]), pair["gold"])]
+    right = [pair for pair in accepted if pair["equal"]]
+    rejected = [pair for pair in pairs if pair["equal"] and pair not in accepted]
+    assert len(pairs) >= 100
+    assert len(right) >= 0.995 * len(accepted), [pair for pair in accepted if not pair["equal"]]
+    assert len(right) >= 0.97 * (len(right) + len(rejected)), rejected
+
+
+def test_pairs_cover_what_they_should() -> None:
+    assert len({(pair["gold"], pair["answer"]) for pair in PAIRS}) == len(PAIRS) >= 200
+    kinds = {pair["kind"] for pair in PAIRS}
+    assert kinds >= {
+        *("interval", "units", "thousands", "mixed", "percent", "text", "matrix", "chinese"),
+        *("power", "radical", "constant", "equation", "set", "extraction", "broken"),
+    }
+
+
+def test_direction_does_not_matter() -> None:
+    for pair in PAIRS[::5]:
+        found = candidate(pair["answer"])
+        if choice_or_base(pair):
+            continue
+        assert equal(found, pair["gold"]) == equal(pair["gold"], found), pair
+
+
+def choice_or_base(pair: dict[str, str]) -> bool:
+    """What a label may say and an answer may not, or the other way round."""
+    return pair["kind"] in ("choice", "broken")
+
 
 @pytest.mark.parametrize(
-    ("answer", "gold", "verdict"),
+    ("found", "gold", "tolerance", "verdict"),
     [
-        (r"The answer is \boxed{85}", "85", True),
-        (r"first \boxed{4}, no: \boxed{3}", "3", True),
-        (r"first \boxed{3}, no: \boxed{4}", "3", False),
-        (r"\boxed{0.5}", r"\frac{1}{2}", True),
-        (r"\boxed{2\sqrt{2}}", r"\sqrt{8}", True),
-        (r"\boxed{(x+1)^2}", "x^2+2x+1", True),
-        (r"\boxed{\{3,2,1\}}", r"\{1,2,3\}", True),
-        (r"\boxed{(2,1)}", "(1,2)", False),
-        ("The final answer is 12.", "12", True),
-        # rounding to six decimals makes these equal for math-verify
-        (r"\boxed{2^{-98}}", "2^{-99}", False),
-        (r"\boxed{1/2^98}", "1/2^99", False),
-        (r"\boxed{1+1/e}", "1-1/e", False),
-        (r"\boxed{}", "1", False),
-        (r"\boxed{\frac{}", "1", False),
+        ("0.785398", r"\frac{\pi}{4}", 0.0, False),
+        ("0.785398", r"\frac{\pi}{4}", 1e-5, True),
+        ("0.785", r"\frac{\pi}{4}", 1e-5, False),
+        ("0.333", r"\frac13", 1e-2, True),
+        ("1/2^{98}", "1/2^{99}", 1e-2, False),
+        ("1000001", "1000000", 1e-2, False),  # no decimals: no rounding to forgive
+        (r"(0.33, 2)", r"(\frac13, 2)", 0.02, True),
     ],
 )
-def test_equal(answer: str, gold: str, verdict: bool) -> None:
-    assert equal(candidate(answer), gold) is verdict
+def test_tolerance(found: str, gold: str, tolerance: float, verdict: bool) -> None:
+    assert equal(found, gold, tolerance) is verdict
+
+
+def test_finding_the_answer_never_takes_long() -> None:
+    """It runs in the trainer's own process, on whatever a model repeats for 60,000 tokens."""
+    endless = [
+        r"\boxed{" * 60_000,
+        r"\boxed{1}," * 60_000,
+        "{" * 300_000,
+        "answer is " * 60_000,
+        "$" * 99_999,
+    ]
+    for text in (*endless, "9" * 100_000, "a=" * 99_999, r"\boxed 1 " * 60_000, "1 " * 99_999 + "so 1"):
+        begun = time.process_time()
+        candidate(text)
+        assert time.process_time() - begun < 2
 
 
 def test_the_shortcut_never_changes_a_verdict() -> None:
@@ -42,21 +90,15 @@ def test_the_shortcut_never_changes_a_verdict() -> None:
     numbers = [0, -1, 7, 10**17] + [rng.randint(-(10**6), 10**6) for _ in range(12)]
     for gold in numbers:
         for found in (gold, gold + 1, -gold):
-            boxed = candidate(rf"so \boxed{{{found}}}")
-            quick = decided_without_parsing(boxed, str(gold))
-            assert quick is not None and quick == equal(boxed, str(gold))
-    for answer, gold in (
-        (r"\boxed{085}", "85"),
-        (r"\boxed{85.0}", "85"),
-        ("85", "85"),
-        (r"\boxed{85}", "85%"),
-    ):
-        assert decided_without_parsing(candidate(answer), gold) is None
+            quick = decided_without_parsing(str(found), str(gold))
+            assert quick is not None and quick == equal(str(found), str(gold))
+    for answer, other in (("085", "85"), ("85.0", "85"), ("85", "85%"), ("", "85")):
+        assert decided_without_parsing(answer, other) is None
 
 
 def test_hostile_pairs_die_at_the_deadline_and_block_nobody() -> None:
-    hostile = [(r"\boxed{9^{9^{9^{9}}}}", r"2^{2^{2^{2^{2^{2}}}}}"), (r"\boxed{10^{10^{10}}}", "1")]
-    harmless = [(r"\boxed{\frac{3}{6}}", "0.5")] * 6
+    hostile = [(r"9^{9^{9^{9}}}", r"2^{2^{2^{2^{2^{2}}}}}"), (r"\sum_{k=1}^{10^9} k^{1/3}", "1")]
+    harmless = [(r"\frac{3}{6}", "0.5")] * 6
     with verifier_pool(2, 2.0) as pool:
         pool.judge(harmless[:2])  # both processes up, so that starting is not part of the measurement
         begun = time.monotonic()
@@ -70,9 +112,7 @@ def test_hostile_pairs_die_at_the_deadline_and_block_nobody() -> None:
 
 def test_a_pair_that_breaks_the_parser_is_wrong_not_fatal() -> None:
     with verifier_pool(1, 5.0) as pool:
-        deep, normal = pool.judge(
-            [(r"\boxed{" + "(" * 3000 + "1" + ")" * 3000 + "}", "1"), (r"\boxed{1/2}", "0.5")]
-        )
+        deep, normal = pool.judge([("(" * 3000 + "2" + ")" * 3000, "1"), ("1/2", "0.5")])
     assert not deep.equal
     assert normal.equal
 

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from zgcm.stopping import how_far
 from zgcm.train import attempts, stopped
 from zgcm.train.launch import Outcome
 from zgcm.train.spikes import Spike
@@ -52,6 +53,11 @@ def test_these_do_not_count(tmp_path, between):
 def test_a_stop_on_request_says_so(tmp_path, outcome, reached, told, code):
     error = attempt(tmp_path, outcome, reached=reached)
     assert (error.what, getattr(error, "code", 1)) == (f"Stopped {told}", code)
+
+
+def test_a_stage_that_continues_another_counts_its_own_steps():
+    assert how_far("two", 8, 14, 8) == "two had saved no step yet; the same command begins it anew"
+    assert how_far("two", 11, 14, 8).startswith("two saved step 3 of 6 (iteration 11 of 14); ")
 
 
 def test_an_end_in_good_order_without_a_checkpoint_is_a_failure(tmp_path):

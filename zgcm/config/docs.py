@@ -50,7 +50,8 @@ def schema() -> dict[str, Any]:
     before validation. `zgcm check` remains the judge.
     """
     made = Recipe.model_json_schema()
-    for model in (Recipe, *_all_below(Section)):
+    models: list[type[Section]] = [Recipe, *_all_below(Section)]
+    for model in models:
         described = made if model is Recipe else made["$defs"].get(model.__name__, {})
         for key, text in key_docstrings(model).items() if described else ():
             described["properties"][key]["description"] = text

@@ -131,6 +131,8 @@ class Reward(Section):
 
     length_penalty: LengthPenalty | None = None
     """Absent: the raw reward."""
+    tolerance: NonNegativeFloat = 0.0
+    """Mathematics: relative error forgiven where an answer or its label is a decimal. 0: none."""
     verify_timeout: PositiveFloat = execution(8.0)
     """Seconds for one verification; then its process is killed."""
     workers: PositiveInt = execution(1)

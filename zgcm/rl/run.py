@@ -102,7 +102,8 @@ def train_with_actors(run: Run) -> dict[str, float]:
             f"{run.name}: starting Ray, {numbers.counted(engines, 'vLLM engine')} and "
             f"{numbers.counted(learning, 'learner')}; that alone takes about a minute"
         )
-        pool = stack.enter_context(verifier_pool(stage.reward.workers, stage.reward.verify_timeout))
+        reward = stage.reward
+        pool = stack.enter_context(verifier_pool(reward.workers, reward.verify_timeout, reward.tolerance))
         stack.enter_context(ray_cluster(cpus=actors, gpus=gpus, logs=run.directory / "logs" / "ray"))
         ray_seconds = time.monotonic() - begun
         rollouts = Rollouts(run.policy, stage, cpu=cpu)

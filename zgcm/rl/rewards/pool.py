@@ -27,13 +27,14 @@ class Verdict:
 class Verifier:
     """One process, started when needed. Not for use from two threads at once."""
 
-    def __init__(self, deadline: float) -> None:
+    def __init__(self, deadline: float, tolerance: float = 0.0) -> None:
         self.deadline = deadline
+        self.tolerance = tolerance
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "zgcm.rl.rewards.worker", str(self.deadline)],
+            [sys.executable, "-m", "zgcm.rl.rewards.worker", str(self.deadline), str(self.tolerance)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -42,7 +43,7 @@ class Verifier:
         if self._read_line(START_SECONDS) != b"ready\n":
             self.stop()
             raise ZgcmError(
-                "A verifier process does not start", hint="try: python -m zgcm.rl.rewards.worker 8"
+                "A verifier process does not start", hint="try: python -m zgcm.rl.rewards.worker 8 0"
             )
 
     def judge(self, found: str, gold: str) -> Verdict:
@@ -89,8 +90,8 @@ class Verifier:
 class VerifierPool:
     """A few verifiers that share a list of pairs."""
 
-    def __init__(self, workers: int, deadline: float) -> None:
-        self.verifiers = [Verifier(deadline) for _ in range(workers)]
+    def __init__(self, workers: int, deadline: float, tolerance: float = 0.0) -> None:
+        self.verifiers = [Verifier(deadline, tolerance) for _ in range(workers)]
         self.threads = ThreadPoolExecutor(workers, thread_name_prefix="verifier")
 
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
@@ -115,8 +116,9 @@ class VerifierPool:
 
 
 @contextlib.contextmanager
-def verifier_pool(workers: int, deadline: float) -> Iterator[VerifierPool]:
-    pool = VerifierPool(workers, deadline)
+def verifier_pool(workers: int, deadline: float, tolerance: float = 0.0) -> Iterator[VerifierPool]:
+    """`deadline`: seconds a pair; `tolerance`: as in `zgcm.rl.rewards.math.equal`."""
+    pool = VerifierPool(workers, deadline, tolerance)
     try:
         yield pool
     finally:

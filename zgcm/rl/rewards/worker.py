@@ -1,6 +1,6 @@
 """One verifier process: pairs come in as JSON lines, verdicts go out. Started and killed by rewards.pool.
 
-python -m zgcm.rl.rewards.worker DEADLINE_SECONDS
+python -m zgcm.rl.rewards.worker DEADLINE_SECONDS TOLERANCE
 """
 
 import json
@@ -15,7 +15,7 @@ GRACE_SECONDS = 2
 
 
 def main() -> None:
-    deadline = float(sys.argv[1])
+    deadline, tolerance = map(float, sys.argv[1:])
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
     verdicts = sys.stdout
@@ -23,13 +23,15 @@ def main() -> None:
 
     from zgcm.rl.rewards.math import equal
 
-    equal(r"\boxed{\frac{1}{2}}", "0.5")  # builds the parsers: 0.5 s that no pair's deadline should pay
+    equal(
+        r"\sqrt{x^2+2x+1}=\frac{1}{2}", r"y=2\cos x"
+    )  # builds the parsers: 0.5 s that no pair's deadline should pay
     print("ready", file=verdicts, flush=True)
     for line in sys.stdin:
         signal.alarm(math.ceil(deadline) + GRACE_SECONDS)
         found, gold = json.loads(line)
         try:
-            answer: dict[str, bool | str] = {"equal": equal(found, gold)}
+            answer: dict[str, bool | str] = {"equal": equal(found, gold, tolerance)}
         except (Exception, RecursionError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:200]}
         signal.alarm(0)
