@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,36 @@ def test_a_bad_row_is_named_with_file_and_line(tmp_path: Path, bad: Any, message
     with pytest.raises(ZgcmError, match=message) as caught:
         read(path)
     assert caught.value.where == f"{path}:3"
+
+
+CODE = {**ROW, "domain": "code", "task_type": "code", "answers": [], "code_asset_hash": "0f" * 32}
+SPEC = [{"instruction_id": "punctuation:no_comma", "kwargs": {}}]
+
+
+def test_code_and_instruction_rows(tmp_path: Path) -> None:
+    (code,) = read(write(tmp_path / "c.jsonl", CODE), domain="code")
+    assert code.code_asset_hash == "0f" * 32 and not code.ifeval_spec
+    row = {**ROW, "domain": "if", "answers": [], "ifeval_spec": SPEC}
+    (instruction,) = read(write(tmp_path / "i.jsonl", row), domain="if")
+    assert instruction.ifeval_spec == SPEC
+    assert prompts.digest([instruction]) != prompts.digest([dataclasses.replace(instruction, ifeval_spec=[])])
+
+
+@pytest.mark.parametrize(
+    ("domain", "bad", "message"),
+    [
+        ("code", {"code_asset_hash": "0F" * 32}, "SHA-256"),
+        ("code", {"code_asset_hash": None}, "SHA-256"),
+        ("code", {"task_type": "stdio"}, "task_type"),
+        ("code", {"answers": ""}, "a list"),
+        ("if", {"ifeval_spec": []}, "non-empty list"),
+        ("if", {"ifeval_spec": [{"instruction_id": "nothing", "kwargs": {}}]}, "Unknown instruction"),
+    ],
+)
+def test_bad_fields_of_a_domain(tmp_path: Path, domain: str, bad: dict[str, Any], message: str) -> None:
+    row = {**CODE, "ifeval_spec": SPEC, "domain": domain, **bad}
+    with pytest.raises(ZgcmError, match=message):
+        read(write(tmp_path / "p.jsonl", row), domain=domain)
 
 
 def test_counts(tmp_path: Path) -> None:

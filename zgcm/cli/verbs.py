@@ -12,6 +12,7 @@ from zgcm.cli import (  # noqa: F401
     profile,
     recipe,
     report,
+    reward,
     rl,
     run,
     status,
@@ -35,8 +36,8 @@ PANELS = {
     "Plain files, without a recipe": ("profile", "decontaminate", "inspect", "convert"),
     "Generated files of this repository": ("schema", "keys"),
 }
-"""Heading -> verbs, in the order of the help. (`sources` is a group of verbs; Typer lists it after them.)"""
-GROUPS = {"sources": DATA}
+"""Heading -> verbs, in the order of the help. (Groups like `sources` come last.)"""
+GROUPS = {"sources": DATA, "reward": "Reinforcement learning"}
 
 
 def arrange() -> None:

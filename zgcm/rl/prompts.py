@@ -2,8 +2,9 @@
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,13 @@ from zgcm.errors import ZgcmError
 from zgcm.io import canonical_json, sha256_bytes
 
 REQUIRED = ("sample_id", "domain", "task_type", "messages", "answers")
+DOMAIN_FIELDS: dict[str, tuple[str, ...]] = {
+    "math": (),
+    "code": ("code_asset_hash",),
+    "if": ("ifeval_spec",),
+}
+"""Fields that a domain needs besides."""
+CODE_TASKS = ("code", "code_stdio")
 ROLES = ("system", "user", "assistant", "tool")
 
 
@@ -21,6 +29,10 @@ class Prompt:
     answers: list[str]
     benchmark: str
     token_ids: list[int]
+    ifeval_spec: list[dict[str, Any]] = field(default_factory=list)
+    """Constraints of the domain `if`: {instruction_id, kwargs}."""
+    code_asset_hash: str = ""
+    """Of the domain `code`: SHA-256 of its tests."""
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -54,7 +66,7 @@ def validate(
     prompts: list[Prompt] = []
     seen: dict[str, str] = {}
     for where, row in rows:
-        _check_row(where, row, domain)
+        check_row(where, row, domain)
         sample_id = str(row["sample_id"])
         if sample_id in seen:
             raise ZgcmError(
@@ -71,7 +83,13 @@ def validate(
             )
         answers = [str(answer) for answer in row["answers"]]
         benchmark = str(row.get("benchmark", ""))
-        prompts.append(Prompt(sample_id, row["messages"], answers, benchmark, token_ids))
+        prompts.append(
+            Prompt(
+                *(sample_id, row["messages"], answers, benchmark, token_ids),
+                ifeval_spec=row["ifeval_spec"] if domain == "if" else [],
+                code_asset_hash=row["code_asset_hash"] if domain == "code" else "",
+            )
+        )
     if not prompts:
         raise ZgcmError("No prompts", where=source)
     if expected_rows is not None and len(prompts) != expected_rows:
@@ -81,14 +99,22 @@ def validate(
     return prompts
 
 
-def _check_row(where: str, row: dict[str, Any], domain: str) -> None:
-    missing = sorted(set(REQUIRED) - row.keys())
+def check_row(where: str, row: dict[str, Any], domain: str) -> None:
+    """Raises ZgcmError unless a row has the fields of a prompt of its domain, well formed."""
+    missing = sorted({*REQUIRED, *DOMAIN_FIELDS[domain]} - row.keys())
     if missing:
         raise ZgcmError("Fields are missing", where=where, found=f"no {', '.join(missing)}")
     if row["domain"] != domain:
         raise ZgcmError("Wrong domain", where=where, found=repr(row["domain"]), expected=repr(domain))
-    if not isinstance(row["answers"], list) or not row["answers"]:
-        raise ZgcmError("`answers` must be a non-empty list", where=where, found=repr(row["answers"])[:80])
+    if not isinstance(row["answers"], list) or (domain == "math" and not row["answers"]):
+        kind = "a non-empty list" if domain == "math" else "a list"
+        raise ZgcmError(f"`answers` must be {kind}", where=where, found=repr(row["answers"])[:80])
+    if domain == "code":
+        _check_code(where, row)
+    if domain == "if":
+        from zgcm.rl.rewards.instruction import check_spec
+
+        check_spec(where, row["ifeval_spec"])
     messages = row["messages"]
     if not isinstance(messages, list) or not messages:
         raise ZgcmError("`messages` must be a non-empty list", where=where, found=repr(messages)[:80])
@@ -102,6 +128,17 @@ def _check_row(where: str, row: dict[str, Any], domain: str) -> None:
             )
         if not isinstance(message.get("content"), str):
             raise ZgcmError("A message needs `content`, a string", where=where, found=repr(message)[:80])
+
+
+def _check_code(where: str, row: dict[str, Any]) -> None:
+    if row["task_type"] not in CODE_TASKS:
+        found, expected = repr(row["task_type"]), " or ".join(CODE_TASKS)
+        raise ZgcmError("Wrong `task_type`", where=where, found=found, expected=expected)
+    if not re.fullmatch(r"[0-9a-f]{64}", str(row["code_asset_hash"])):
+        raise ZgcmError(
+            "`code_asset_hash` must be a SHA-256",
+            where=where, found=repr(row["code_asset_hash"])[:80], expected="64 small hexadecimal digits",
+        )  # fmt: skip
 
 
 def check_disjoint(train: Sequence[Prompt], valid: Sequence[Prompt]) -> None:
@@ -120,7 +157,12 @@ def check_disjoint(train: Sequence[Prompt], valid: Sequence[Prompt]) -> None:
 
 def digest(prompts: Sequence[Prompt]) -> str:
     """SHA-256 over everything that the run uses of the prompts."""
-    return sha256_bytes(canonical_json([[p.sample_id, p.messages, p.answers, p.token_ids] for p in prompts]))
+    used = [[p.sample_id, p.messages, p.answers, p.token_ids, *_of_domain(p)] for p in prompts]
+    return sha256_bytes(canonical_json(used))
+
+
+def _of_domain(prompt: Prompt) -> list[Any]:
+    return [value for value in (prompt.ifeval_spec, prompt.code_asset_hash) if value]
 
 
 def steps_per_epoch(count: int, batch_size: int, drop_last: bool) -> int:
