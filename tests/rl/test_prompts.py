@@ -115,6 +115,22 @@ def test_disjoint_by_content_not_by_name(tmp_path: Path) -> None:
     prompts.check_disjoint(train, other)
 
 
+def test_disjoint_by_runs_of_words_but_not_by_the_template() -> None:
+    def asked(name: str, text: str) -> prompts.Prompt:
+        return prompts.Prompt(name, [{"role": "user", "content": text}], ["2"], "", [0])
+
+    template = "Solve the problem below step by step and put the final answer at the very end: "
+    story = "a farmer sells three brown cows and buys five white geese at the market in Lund"
+    train = [asked(f"t{i}", template + f"what is {i} times {i}") for i in range(4)]
+    valid = [asked(f"v{i}", template + f"what is {i} plus {i}") for i in range(4)]
+    prompts.check_disjoint(train, valid)
+    told = asked("t4", "Once " + story.replace(" and", ",  AND"))
+    with pytest.raises(ZgcmError, match="13 words in a row") as caught:
+        prompts.check_disjoint([*train, told], [*valid, asked("v4", f"Today {story}.")])
+    assert caught.value.where == "sample_id v4" and "t4" in caught.value.found
+    prompts.check_disjoint([*train, told], [*valid, asked("v4", "Today " + " ".join(story.split()[:12]))])
+
+
 def test_demo_prompts_are_valid_and_disjoint() -> None:
     sides = []
     for split, count in (("train", 512), ("valid", 128)):

@@ -10,6 +10,7 @@ from zgcm.cli import (  # noqa: F401
     plan,
     preflight,
     profile,
+    prompts,
     recipe,
     report,
     reward,
@@ -37,7 +38,7 @@ PANELS = {
     "Generated files of this repository": ("schema", "keys"),
 }
 """Heading -> verbs, in the order of the help. (Groups like `sources` come last.)"""
-GROUPS = {"sources": DATA, "reward": "Reinforcement learning"}
+GROUPS = {"sources": DATA, "prompts": "Reinforcement learning", "reward": "Reinforcement learning"}
 
 
 def arrange() -> None:

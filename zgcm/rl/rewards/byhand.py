@@ -35,7 +35,7 @@ def completions(path: Path, domain: str) -> Iterator[dict[str, Any]]:
 def score_file(
     source: Path, output: Path, domain: str, scorer: Scorer, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Write one JSON line a row, in their order. Returns rows, mean reward and how often each reason occurred."""
+    """Write one JSON line a row, in their order. Returns rows, mean reward and how often each reason came."""
     if output.exists() and output.samefile(source):
         raise ZgcmError(
             "The output would replace the input", where=str(output), hint="choose another --output"
