@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: run test test-fast test-full lint env lock clean help
+.PHONY: run run-slurm test test-fast test-full test-slurm lint env lock clean help
 
 ifndef VENV
 VENV := $(or $(shell cat .venv/packages 2>/dev/null),.packages)
@@ -13,20 +13,32 @@ endif
 CORES ?= $(shell nproc)
 RECIPE ?= config/tiny.yaml
 PY := .venv/bin/python
+export SLURM_LAB_DIR := $(CURDIR)/build/slurm-lab
+# The profile suits hundreds of nodes and jobs of days; this is one machine, and its jobs last a minute.
+QUICK := --jobs 4 --slurm-init-seconds-before-status-checks 3 --seconds-between-status-checks 3 --latency-wait 5
 export OMP_NUM_THREADS := 1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 run: env ## the whole pipeline on this machine's CPU (RECIPE=..., CORES=...)
 	@$(PY) -m zgcm.cli run --recipe $(RECIPE) --cores $(CORES)
 
+run-slurm: env ## the same through a real Slurm on this machine, training stages on two nodes, in runs/slurm
+	@scripts/slurm-lab start
+	@PATH="$(SLURM_LAB_DIR)/bin:$$PATH" $(PY) -m zgcm.cli run --recipe config/tiny.yaml --recipe config/tiny-slurm.yaml \
+		--directory runs/slurm --profile slurm $(QUICK)
+
 test: lint ## linters and all tests but the long ones (25 minutes at most on 2 cores)
-	$(PY) -m pytest -m "not long" tests
+	$(PY) -m pytest -m "not long and not slurm" tests
 
 test-fast: lint ## the tests that take seconds (10 minutes at most)
-	$(PY) -m pytest -m "not slow and not long" tests
+	$(PY) -m pytest -m "not slow and not long and not slurm" tests
 
 test-full: lint ## everything, also the tests that take minutes each
-	$(PY) -m pytest tests
+	$(PY) -m pytest -m "not slurm" tests
+
+test-slurm: env ## the tests on a real Slurm on this machine; says what to install when it is missing (10 minutes)
+	@scripts/slurm-lab check --accounting
+	$(PY) -m pytest -m "slurm and not long" tests/slurm
 
 lint: env ## ruff, mypy, snakefmt, snakemake --lint
 	$(PY) -m ruff check . && $(PY) -m ruff format --check .

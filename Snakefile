@@ -16,7 +16,6 @@ from zgcm.rundir.stamp import check_stamp, write_stamp
 
 min_version("9.27")
 CHECKOUT = Path(workflow.basedir)
-
 RECIPE_FILES = [Path(file) for file in workflow.overwrite_configfiles] or [CHECKOUT / "config/tiny.yaml"]
 if not workflow.overwrite_configfiles:  # testing `config` would break `--config key=value`
 

@@ -12,6 +12,7 @@ from zgcm import identity
 from zgcm.layout import PACKED_PARTS, compared_shards, mix_shards, raw_input, source_shards, used_shards
 from zgcm.preflight.needs import needs_id
 from zgcm.report.recipe import assumptions
+from zgcm.rundir.owner import live_job
 from zgcm.stopping import pass_on, was_requested  # the former for the Snakefile's `onstart`
 
 DOCUMENT_MIXES = [name for name, mix in RECIPE.mixes.items() if mix.kind == "documents"]
@@ -218,8 +219,22 @@ def evaluations(stage, directory="{stage}"):
 # --- resources ----------------------------------------------------------------------------------------------
 
 
+def profile_partition():
+    """Of the profile's default-resources, which Snakemake leaves out where a rule names the resource."""
+    named = (workflow.resource_settings.default_resources or {}).get("slurm_partition")
+    return named.raw if named else None
+
+
+def partition(needs):
+    return needs.partition or profile_partition()
+
+
 def step_resource(step, name):
     return getattr(getattr(RECIPE.step_resources, step), name)
+
+
+def step_partition(step):
+    return partition(getattr(RECIPE.step_resources, step))
 
 
 def step_threads(step):
@@ -235,6 +250,10 @@ def stage_resource(name):
     return of_job
 
 
+def stage_partition(wildcards):
+    return partition(RECIPE.stages[wildcards.stage].resources)
+
+
 def stage_threads(wildcards):
     """Cores of one node: Slurm gets one task a node, and the launcher starts the node's processes."""
     return RECIPE.stages[wildcards.stage].resources.cores_per_node
@@ -245,7 +264,11 @@ def stage_mpi(wildcards):
 
 
 def stage_slurm_extra(wildcards):
-    return slurm_extra(RECIPE.stages[wildcards.stage].resources)
+    """A workflow that died may have left a job behind: the next one's job starts when that has ended, so that no
+    nodes wait for it and nobody else writes its checkpoints."""
+    job = live_job(LAYOUT.runs(wildcards.stage), stage_id(wildcards))
+    after = f" --dependency=afterany:{job}" if job else ""
+    return slurm_extra(RECIPE.stages[wildcards.stage].resources) + after
 
 
 def mpi(needs):

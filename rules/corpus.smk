@@ -16,7 +16,7 @@ rule raw:
     resources:
         mem_mb=step_resource("clean", "mem_mb"),
         runtime=step_resource("clean", "runtime_minutes"),
-        slurm_partition=step_resource("clean", "partition"),
+        slurm_partition=step_partition("clean"),
     conda:
         "../envs/laptop.yaml"
     message:
@@ -42,7 +42,7 @@ rule clean:
     resources:
         mem_mb=step_resource("clean", "mem_mb"),
         runtime=step_resource("clean", "runtime_minutes"),
-        slurm_partition=step_resource("clean", "partition"),
+        slurm_partition=step_partition("clean"),
     conda:
         "../envs/laptop.yaml"
     message:
@@ -66,7 +66,7 @@ rule fingerprint:
     resources:
         mem_mb=step_resource("clean", "mem_mb"),
         runtime=step_resource("clean", "runtime_minutes"),
-        slurm_partition=step_resource("clean", "partition"),
+        slurm_partition=step_partition("clean"),
     conda:
         "../envs/laptop.yaml"
     message:
@@ -90,7 +90,7 @@ rule minhash:
     resources:
         mem_mb=step_resource("clean", "mem_mb"),
         runtime=step_resource("clean", "runtime_minutes"),
-        slurm_partition=step_resource("clean", "partition"),
+        slurm_partition=step_partition("clean"),
     conda:
         "../envs/laptop.yaml"
     message:
@@ -115,7 +115,7 @@ rule contamination:
     resources:
         mem_mb=step_resource("clean", "mem_mb"),
         runtime=step_resource("clean", "runtime_minutes"),
-        slurm_partition=step_resource("clean", "partition"),
+        slurm_partition=step_partition("clean"),
     conda:
         "../envs/laptop.yaml"
     message:

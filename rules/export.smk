@@ -17,7 +17,7 @@ rule export:
     resources:
         mem_mb=step_resource("export", "mem_mb"),
         runtime=step_resource("export", "runtime_minutes"),
-        slurm_partition=step_resource("export", "partition"),
+        slurm_partition=step_partition("export"),
     conda:
         "../envs/laptop.yaml"
     message:

@@ -24,7 +24,7 @@ for stage in RECIPE.rl_stages():
             nodes=stage_resource("nodes"),
             tasks=stage_resource("nodes"),
             mpi=stage_mpi,
-            slurm_partition=stage_resource("partition"),
+            slurm_partition=stage_partition,
             slurm_extra=stage_slurm_extra,
         conda:
             "../envs/rollout.yaml"

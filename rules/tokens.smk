@@ -20,7 +20,7 @@ rule tokenizer:
     resources:
         mem_mb=step_resource("tokenizer", "mem_mb"),
         runtime=step_resource("tokenizer", "runtime_minutes"),
-        slurm_partition=step_resource("tokenizer", "partition"),
+        slurm_partition=step_partition("tokenizer"),
     conda:
         "../envs/laptop.yaml"
     message:
@@ -48,7 +48,7 @@ rule index:
     resources:
         mem_mb=step_resource("index", "mem_mb"),
         runtime=step_resource("index", "runtime_minutes"),
-        slurm_partition=step_resource("index", "partition"),
+        slurm_partition=step_partition("index"),
     conda:
         "../envs/laptop.yaml"
     message:
@@ -75,7 +75,7 @@ rule dedup:
     resources:
         mem_mb=step_resource("mix", "mem_mb"),
         runtime=step_resource("mix", "runtime_minutes"),
-        slurm_partition=step_resource("mix", "partition"),
+        slurm_partition=step_partition("mix"),
     conda:
         "../envs/laptop.yaml"
     message:
@@ -113,7 +113,7 @@ for mix in made(RECIPE.mixes):
         resources:
             mem_mb=step_resource("mix", "mem_mb"),
             runtime=step_resource("mix", "runtime_minutes"),
-            slurm_partition=step_resource("mix", "partition"),
+            slurm_partition=step_partition("mix"),
         conda:
             "../envs/laptop.yaml"
         message:
@@ -144,7 +144,7 @@ rule gather:
     resources:
         mem_mb=step_resource("mix", "mem_mb"),
         runtime=step_resource("mix", "runtime_minutes"),
-        slurm_partition=step_resource("mix", "partition"),
+        slurm_partition=step_partition("mix"),
     conda:
         "../envs/laptop.yaml"
     message:
@@ -175,7 +175,7 @@ rule pack:
     resources:
         mem_mb=step_resource("mix", "mem_mb"),
         runtime=step_resource("mix", "runtime_minutes"),
-        slurm_partition=step_resource("mix", "partition"),
+        slurm_partition=step_partition("mix"),
     conda:
         "../envs/laptop.yaml"
     message:
@@ -204,7 +204,7 @@ rule adopt_tokens:
     resources:
         mem_mb=step_resource("index", "mem_mb"),
         runtime=step_resource("index", "runtime_minutes"),
-        slurm_partition=step_resource("index", "partition"),
+        slurm_partition=step_partition("index"),
     conda:
         "../envs/laptop.yaml"
     message:

@@ -27,7 +27,7 @@ rule train:
         nodes=stage_resource("nodes"),
         tasks=stage_resource("nodes"),
         mpi=stage_mpi,
-        slurm_partition=stage_resource("partition"),
+        slurm_partition=stage_partition,
         slurm_extra=stage_slurm_extra,
     conda:
         "../envs/megatron.yaml"
@@ -60,7 +60,7 @@ rule adopt:
     resources:
         mem_mb=stage_resource("mem_mb"),
         runtime=stage_resource("runtime_minutes"),
-        slurm_partition=stage_resource("partition"),
+        slurm_partition=stage_partition,
     conda:
         "../envs/laptop.yaml"
     message:
@@ -87,7 +87,7 @@ rule preflight:
         nodes=WIDEST.nodes,
         tasks=WIDEST.nodes,
         mpi=mpi(WIDEST),
-        slurm_partition=WIDEST.partition,
+        slurm_partition=partition(WIDEST),
         slurm_extra=slurm_extra(WIDEST),
     conda:
         "../envs/megatron.yaml"

@@ -12,8 +12,8 @@ from zgcm.cli.plan import render
 from zgcm.config.load import load_recipe
 from zgcm.io import write_json
 from zgcm.layout import Layout
-from zgcm.lengths import checkpoints_kept
 from zgcm.plan import Assumption, cost_plan
+from zgcm.train.lengths import checkpoints_kept
 
 ROOT = Path(__file__).parents[1]
 SEVEN = load_recipe([ROOT / "config/zgcm-7b.yaml"])

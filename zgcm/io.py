@@ -200,3 +200,14 @@ def read_json(path: Path, *, made_by: str = "", kind: type = dict) -> Any:
 
 def no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def found_there(directory: Path) -> str:
+    """The first few names of a directory, for messages."""
+    if not directory.is_dir():
+        return "no such directory"
+    names = sorted(path.name for path in directory.iterdir())
+    return (
+        ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        or "an empty directory"
+    )

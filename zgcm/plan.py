@@ -14,9 +14,9 @@ from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.flops import checkpoint_bytes, flops_per_token
 from zgcm.layout import Layout
-from zgcm.lengths import checkpoints_kept
 from zgcm.rundir.stamp import own_results
 from zgcm.status import stage_states
+from zgcm.train.lengths import checkpoints_kept
 
 # The published 585 TFLOP/s/GPU of 16K pretraining charge full attention on every layer; with windows
 # honoured that is 585 x 42.73 / 53.43. The published SFT rate at 256K (377.6K tokens/s on 64 GPUs) gives 430:

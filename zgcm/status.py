@@ -11,25 +11,33 @@ import time
 from pathlib import Path
 from typing import Any
 
-from zgcm import identity, lengths, numbers, reasons
+from zgcm import identity, numbers, reasons
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage
 from zgcm.layout import Layout
-from zgcm.report import runs
-from zgcm.report.evaluations import evaluations
-from zgcm.rundir import owner
-from zgcm.train import stopped
+from zgcm.rundir import owner, runs
+from zgcm.rundir.evaluations import evaluations
+from zgcm.slurm import queue
+from zgcm.train import lengths, stopped
 
 STATES = ("done", "stale", "running", "interrupted", "stopped", "waiting")
 
 
 def stage_states(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
-    """One row a stage, in order: stage, kind, state, step, steps, loss, reward, changed, detail, run_id."""
-    return [stage_state(recipe, layout, name) for name in recipe.stages]
+    """One row a stage, in order: stage, kind, state, step, steps, loss, reward, tokens_per_second,
+    seconds_left, job, nodes, changed, detail, run_id. On a cluster `squeue` is asked too."""
+    jobs = queue.jobs_of(layout.root.parent)
+    return [stage_state(recipe, layout, name, job_of(name, jobs)) for name in recipe.stages]
 
 
-def stage_state(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
+def job_of(name: str, jobs: dict[str, queue.Job]) -> queue.Job | None:
+    """The job that makes a stage: of rule `train`, or of a rule of the stage's own name."""
+    found = (jobs.get(f"rule_{rule}_wildcards_{name}") for rule in ("train", name))
+    return next((job for job in found if job), None)
+
+
+def stage_state(recipe: Recipe, layout: Layout, name: str, job: queue.Job | None = None) -> dict[str, Any]:
     stage = recipe.stages[name]
     done = runs.read_done(layout, name)
     run = runs.current_run(layout, name)
@@ -43,8 +51,12 @@ def stage_state(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
         "steps": lengths.steps(recipe, layout, name),
         "loss": None,
         "reward": None,
+        "tokens_per_second": None,
+        "seconds_left": None,
+        "job": job.job_id if job else None,
+        "nodes": job.nodes if job else None,
         "changed": [],
-        "detail": "",
+        "detail": in_queue(job),
         "run_id": run.name if run else None,
     }
     if run is not None:
@@ -56,7 +68,21 @@ def stage_state(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     if (run / "stopped.json").is_file():
         reason = stopped.read(run / "stopped.json")
         return row | {"state": "stopped", "detail": f"{reason}; to try again: rm {run / 'stopped.json'}"}
-    return row | liveness(run)
+    return row | liveness(run, job) | (pace(run) if row["step"] else {})
+
+
+def in_queue(job: queue.Job | None) -> str:
+    if job is None:
+        return ""
+    if job.state == "PENDING":
+        return f"job {job.job_id} waits in the queue: {job.reason}"
+    return f"job {job.job_id} on {job.nodes}, {job.time_left} until its limit"
+
+
+def pace(run: Path) -> dict[str, Any]:
+    """Speed and time left by the trainer's last progress line."""
+    last = runs.last_line(run / "speed.jsonl") or {}
+    return {key: last.get(key) for key in ("tokens_per_second", "seconds_left")}
 
 
 def adopted_state(
@@ -65,7 +91,8 @@ def adopted_state(
     """The row of a stage that is not trained here: done, stale, or waiting for `zgcm adopt`."""
     row: dict[str, Any] = {
         **{"stage": name, "kind": stage.kind, "state": "waiting", "step": 0, "steps": 0},
-        **{"loss": None, "reward": None, "changed": [], "run_id": done["run_id"] if done else None},
+        **{"loss": None, "reward": None, "tokens_per_second": None, "seconds_left": None},
+        **{"job": None, "nodes": None, "changed": [], "run_id": done["run_id"] if done else None},
     }
     if done is None:
         there = "" if Path(stage.path).is_dir() else ", which is not there yet"
@@ -97,16 +124,15 @@ def finished(recipe: Recipe, name: str, done: dict[str, Any]) -> dict[str, Any]:
     return {"state": "stale", "changed": own + parents, "detail": reasons.of_keys(keys)}
 
 
-def liveness(run: Path) -> dict[str, Any]:
+def liveness(run: Path, job: queue.Job | None) -> dict[str, Any]:
     """running or interrupted. Another host's process is believed while its heartbeat is young."""
     who = owner.read_owner(run)
     ago = numbers.duration(max(time.time() - runs.last_written(run), 0))
     if who is not None and owner.is_alive(who, run):
-        return {"state": "running", "detail": f"process {who.pid} on {who.host}, last sign of life {ago} ago"}
-    return {
-        "state": "interrupted",
-        "detail": f"no live process; last written {ago} ago; `zgcm run` resumes it",
-    }
+        where = in_queue(job) or f"process {who.pid} on {who.host}"
+        return {"state": "running", "detail": f"{where}; last sign of life {ago} ago"}
+    again = in_queue(job) or "`zgcm run` resumes it"
+    return {"state": "interrupted", "detail": f"no live process; last written {ago} ago; {again}"}
 
 
 def last_value(row: dict[str, Any]) -> str:

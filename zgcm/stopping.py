@@ -15,16 +15,19 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from zgcm.errors import ZgcmError
+from zgcm.numbers import position
 
 if TYPE_CHECKING:
     import psutil
 
 REQUESTS = (signal.SIGINT, signal.SIGTERM)
-SHELLS = ("bash", "sh", "dash", "tee")  # of a rule's command: they end when the verb does
+VERB = ("zgcm", "zgcm.cli")  # among a process's first words: python .../zgcm VERB, python -m zgcm.cli VERB
+DYING = 10  # seconds: the kernel may take a while to free a large process
 LOOK_AGAIN = 0.3  # seconds: a job may be about to start its verb while the request comes
 
 received: list[int] = []
@@ -39,11 +42,11 @@ class Stopped(ZgcmError):
         self.code = 128 + number
 
 
-def how_far(stage: str, step: int, steps: int) -> str:
-    """What is saved of a stage that was asked to stop."""
-    if not step:
+def how_far(stage: str, reached: int, last: int, first: int = 0) -> str:
+    """What is saved of a stage that was asked to stop; see zgcm.numbers.position."""
+    if reached <= first:
         return f"{stage} had saved no step yet; the same command begins it anew"
-    return f"{stage} saved step {step} of {steps}; the same command continues"
+    return f"{stage} saved {position(reached, last, first)}; the same command continues"
 
 
 class Interrupted(SystemExit):
@@ -128,7 +131,7 @@ def _tell_verbs() -> None:
 
     told: set[int] = set()
     while True:
-        for process in _below_shells(psutil.Process()):
+        for process in _verbs_below(psutil.Process()):
             if process.pid not in told:
                 told.add(process.pid)
                 with contextlib.suppress(psutil.Error):
@@ -136,20 +139,23 @@ def _tell_verbs() -> None:
         time.sleep(LOOK_AGAIN)
 
 
-def _below_shells(process: "psutil.Process") -> "Iterator[psutil.Process]":
+def _verbs_below(process: "psutil.Process") -> "Iterator[psutil.Process]":
+    """Not what a verb started itself, nor its shell and tee, which end with it, nor an scancel."""
     import psutil
 
     for child in process.children():
         with contextlib.suppress(psutil.Error):
-            if child.name() in SHELLS:
-                yield from _below_shells(child)
-            else:
+            if any(Path(part).name in VERB for part in child.cmdline()[:3]):
                 yield child
+            else:
+                yield from _verbs_below(child)
 
 
 def _kill_descendants() -> None:
     import psutil
 
-    for process in psutil.Process().children(recursive=True):
+    found = psutil.Process().children(recursive=True)
+    for process in found:
         with contextlib.suppress(psutil.Error):
             process.kill()
+    psutil.wait_procs(found, timeout=DYING)

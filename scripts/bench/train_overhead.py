@@ -63,10 +63,11 @@ def write_inputs(work: Path, steps: int) -> Path:
 
     from zgcm.config.load import load_recipe, read_mapping
     from zgcm.config.recipe import deep_merge
-    from zgcm.io import write_json
+    from zgcm.io import sha256_file, write_json
     from zgcm.layout import Layout, mix_shards
     from zgcm.preflight.text import EOD, write_text
     from zgcm.rundir.manifest import write_manifest
+    from zgcm.tokens.indexed import data_path, index_path
     from zgcm.train.inputs import EOD as EOD_TOKEN
 
     path = work / "recipe.yaml"
@@ -77,8 +78,13 @@ def write_inputs(work: Path, steps: int) -> Path:
     recipe, layout = load_recipe([path]), Layout(work / "inputs")
     for mix in recipe.train_stages()[STAGE].mix:
         for shard in mix_shards(recipe, mix):
-            write_text(layout.mix_prefix(mix, shard), recipe.tokenizer.vocab_size, 50_000)
-            write_json(layout.mix(mix) / f"{shard}.json", {"tokens": 50_000})
+            prefix = layout.mix_prefix(mix, shard)
+            write_text(prefix, recipe.tokenizer.vocab_size, 50_000)
+            parts = {
+                "bin_sha256": sha256_file(data_path(prefix)),
+                "idx_sha256": sha256_file(index_path(prefix)),
+            }
+            write_json(layout.mix(mix) / f"{shard}.json", {"tokens": 50_000, **parts})
     layout.tokenizer.mkdir()
     write_json(layout.tokenizer / "tokenizer.json", {"added_tokens": [{"content": EOD_TOKEN, "id": EOD}]})
     write_manifest(layout.tokenizer)

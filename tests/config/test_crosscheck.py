@@ -59,6 +59,7 @@ TINY_CASES = [
     ("stages: {rl_math: {learner: {beta1: 1.0}}}", "learner.beta1: input should be less than 1"),
     ("stages: {sft: {seed: 20261130120000}}", "stages.sft.seed: input should be less than 2147483648"),
     ("stages: {sft: {spikes: {deviations: 1.0e+308}}}", "deviations: input should be less than or equal to"),
+    ("tokenizer: {kind: import, path: ''}", "tokenizer.path: string should have at least 1 character"),
     ("sources: {demo_code: {include: []}}", "include: list should have at least 1 item"),
     # layout of the ranks
     ("stages: {sft: {parallel: {tensor: 3}}}", "stages.sft.parallel.tensor: 3 does not divide"),

@@ -78,6 +78,6 @@ def test_an_attempt_ends_after_its_minutes_and_may_be_repeated(tmp_path):
         before = max(complete_iterations(checkpoints(root)), default=0)
         code, errors = run(root, "one")
         assert code == 1, attempt
-        assert "Stopped on request; one is saved at iteration" in errors
+        assert "Stopped on request; one is saved at step" in errors
         assert max(complete_iterations(checkpoints(root))) > before
     assert not (run_directory(root, "one") / "stopped.json").exists()

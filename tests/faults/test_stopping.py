@@ -23,7 +23,7 @@ SNAKEMAKE = [sys.executable, "-m", "snakemake", "--configfile"]
 VERB = """
 import sys, time
 from pathlib import Path
-from zgcm.cli import main
+from zgcm.cli import main, verbs
 from zgcm.cli.app import app
 from zgcm.io import atomic_open
 
@@ -52,7 +52,7 @@ def test_a_verb_ends_at_once_and_leaves_nothing(tmp_path: Path, number: signal.S
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 128 + number
     assert errors.strip().splitlines() == [
-        "zgcm: Stopped at your request; nothing half-made was left. The same command begins anew."
+        "zgcm: Stopped at your request; nothing half-made was left. The same command goes on."
     ]
     assert list(tmp_path.iterdir()) == []
 
@@ -178,6 +178,6 @@ def goes_on(root: Path, undisturbed: Path, step: int) -> None:
     process = start(root, ZGCM)
     shown = process.communicate(timeout=900)[0]
     assert process.returncode == 0, shown
-    assert f"one continues at iteration {step} of {STEPS}" in shown
+    assert f"one continues at step {step} of {STEPS}" in shown
     assert losses(root, "one") == losses(undisturbed, "one")
     assert done(root, "one") == done(undisturbed, "one")

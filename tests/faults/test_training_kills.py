@@ -114,7 +114,7 @@ def test_two_attempts_without_progress_stop_the_run(tmp_path):
     for attempt in (1, 2):
         code, errors = run(root, "one")
         assert code == 1
-        assert "ended at iteration 0 of 8; its last lines" in errors, attempt
+        assert "ended at step 0 of 8; its last lines" in errors, attempt
     code, errors = run(root, "one")
     assert "2 attempts in a row made no new checkpoint" in errors
     reason = json.loads((run_directory(root, "one") / "stopped.json").read_text())

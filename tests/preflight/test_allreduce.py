@@ -3,6 +3,7 @@
 import pytest
 
 from tests.preflight.conftest import ON_GPUS, recipe
+from zgcm.errors import ZgcmError
 from zgcm.preflight import allreduce
 from zgcm.preflight.allreduce_process import bandwidth
 
@@ -50,13 +51,12 @@ def test_gpu_processes_are_those_of_the_widest_stage() -> None:
     assert allreduce.processes(small).world_size == 24
 
 
-def test_one_node_of_several_does_not_wait_for_the_others(task, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.delenv("NODE_RANK", raising=False)
+def test_several_nodes_without_a_job_are_refused_at_once(task, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     wide = {**ON_GPUS, "resources": {"nodes": 3, "gpus_per_node": 8, "processes_per_node": 8}}
     stages = {name: {**wide, "global_batch_size": 48} for name in ("one", "two", "mid", "tuned")}
-    answer = allreduce.check(task(stages=stages))
-    assert answer.status == "failed"
-    assert "3 nodes" in answer.reason
+    with pytest.raises(ZgcmError, match=r"3 nodes are asked for.*without a Slurm job"):
+        allreduce.check(task(stages=stages))
 
 
 def test_one_gpu_alone_does_not_apply(task) -> None:  # type: ignore[no-untyped-def]

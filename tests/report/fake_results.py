@@ -13,12 +13,13 @@ from typing import Any
 
 import orjson
 
-from zgcm import identity, lengths
+from zgcm import identity
 from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.io import canonical_json, write_bytes, write_json
 from zgcm.layout import Layout, mix_shards, source_shards
 from zgcm.rundir.manifest import write_manifest
+from zgcm.train import lengths
 
 REASONS = ("exact_duplicate", "too_short", "repetitive_web_text", "non_core_or_vendored_file")
 

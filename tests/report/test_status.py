@@ -1,13 +1,16 @@
 """`zgcm status`: each state from the files that mean it."""
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from zgcm.cli import verbs  # noqa: F401
 from zgcm.cli.app import app
+from zgcm.cli.status import table
 from zgcm.config.recipe import Recipe
 from zgcm.io import write_json
 from zgcm.layout import Layout
@@ -88,3 +91,41 @@ def test_json_is_data(recipe_files: list[Path], unfinished: Layout) -> None:
     assert [row["state"] for row in json.loads(answer.stdout)] == ["done"] * 3 + ["interrupted"] + [
         "waiting"
     ] * 3
+
+
+def test_a_stage_on_a_cluster_shows_its_job_nodes_speed_and_time_left(
+    tiny: Recipe, unfinished: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = unfinished.root.parent.resolve()
+    rows = f"8|RUNNING|n[1-2]|9:30|None|{where}|rule_train_wildcards_midtrain_64k\\n"
+    rows += f"9|PENDING||10:00|Dependency|{where}|rule_train_wildcards_midtrain_64k\\n"
+    rows += f"10|PENDING||10:00|Resources|{where}|rule_rl_math_wildcards_rl_math\\n"
+    rows += "11|RUNNING|n3|10:00|None|/elsewhere|rule_train_wildcards_sft\\n"
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\nprintf '{rows}'\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    run = next(unfinished.runs("midtrain_64k").iterdir())
+    write_json(run / owner.NAME, asdict(owner.this_process()))
+    speed = {"iteration": 3, "tokens_per_second": 1234.5, "seconds_left": 61.0}
+    (run / "speed.jsonl").write_text(json.dumps(speed) + "\n")
+    made = states(tiny, unfinished)
+    row = made["midtrain_64k"]
+    assert (row["state"], row["job"], row["nodes"]) == ("running", "8", "n[1-2]")
+    assert (row["tokens_per_second"], row["seconds_left"]) == (1234.5, 61.0)
+    assert "9:30 until its limit" in row["detail"]
+    assert made["rl_math"]["detail"] == "job 10 waits in the queue: Resources"
+    assert made["sft"]["job"] is None, "another directory's"
+    lines = table(list(made.values()))
+    assert lines[0].split() == [
+        "stage",
+        "state",
+        "job",
+        "nodes",
+        "step",
+        "loss",
+        "or",
+        "reward",
+        "tokens/s",
+        "left",
+    ]
+    assert "1,234" in next(line for line in lines if line.startswith("midtrain_64k"))

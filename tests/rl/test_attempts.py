@@ -1,3 +1,4 @@
+import signal
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
 from zgcm.rl import attempts, recover
+from zgcm.stopping import Stopped
 
 
 def fail(run: Path, steps: list[int]) -> None:
@@ -30,10 +32,21 @@ def test_two_fruitless_failures_stop_the_run(tmp_path: Path) -> None:
     assert [one.get("error", "") for one in written["attempts"]] == ["broken."] * 3 + [""]
 
 
-def test_a_killed_attempt_does_not_count() -> None:
+def test_a_killed_or_stopped_attempt_does_not_count() -> None:
     failed = {"ended": 1, "error": "x", "from_step": 1, "to_step": 1}
+    asked = {"ended": 1, "stopped_on_request": True, "from_step": 1, "to_step": 1}
+    assert attempts.fruitless([failed, asked, failed]) == 2
     assert attempts.fruitless([failed, {"from_step": 1}, failed]) == 2
     assert attempts.fruitless([failed, {**failed, "to_step": 2}]) == 0
+
+
+def test_a_stop_on_request_is_no_error(tmp_path: Path) -> None:
+    for _ in range(3):
+        with pytest.raises(Stopped), attempts.attempt(tmp_path, lambda: 0):
+            raise Stopped(signal.SIGINT, "now")
+    written = read_json(tmp_path / "run.json")["attempts"]
+    assert [one["stopped_on_request"] for one in written] == [True] * 3
+    assert not (tmp_path / "stopped.json").exists()
 
 
 def test_metrics_are_cut_back_to_the_recover_point(tmp_path: Path) -> None:

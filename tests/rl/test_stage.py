@@ -16,6 +16,7 @@ import psutil
 import pytest
 from bandit import prepare
 
+from zgcm.rl import recover
 from zgcm.rundir.manifest import verify_manifest
 
 pytestmark = pytest.mark.slow
@@ -85,7 +86,16 @@ def test_finished_stage_is_not_trained_again(undisturbed: Path) -> None:
     assert done.read_bytes() == before
 
 
-def test_killed_run_continues_digit_for_digit(undisturbed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGKILL, -signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGINT, 130, id="Ctrl-C", marks=pytest.mark.long),
+    ],
+)
+def test_disturbed_run_continues_digit_for_digit(
+    undisturbed: Path, tmp_path: Path, number: int, code: int
+) -> None:
     arguments = prepare(tmp_path)
     process = start(arguments, tmp_path / "log")
     rewards = None
@@ -95,9 +105,14 @@ def test_killed_run_continues_digit_for_digit(undisturbed: Path, tmp_path: Path)
         time.sleep(0.1)
         rewards = next(tmp_path.glob("results/rl_math/runs/*/reward.jsonl"), None)
     group = psutil.Process(process.pid).children(recursive=True)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    os.killpg(process.pid, number)
+    assert process.wait(DEADLINE) == code
     assert not (tmp_path / "results" / "rl_math" / "done").exists()
+    if number == signal.SIGINT:
+        step = recover.newest_step(only_run(tmp_path))
+        told = f"zgcm: Stopped at your request: rl_math saved step {step} of 4; the same command continues.\n"
+        assert (tmp_path / "log").read_text().endswith(told)
+        assert rewards.read_bytes().count(b"\n") == step, "the step went to its end"
     finish(arguments, tmp_path / "log")
     assert "continues after step" in (tmp_path / "log").read_text()
     run, other = only_run(tmp_path), only_run(undisturbed)

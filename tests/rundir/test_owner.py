@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from zgcm.errors import ZgcmError
+from zgcm.io import write_json
 from zgcm.rundir import owner
 
 HOLD = """
@@ -90,3 +91,53 @@ def test_a_writer_that_lost_its_run_publishes_nothing(tmp_path):
         with pytest.raises(ZgcmError, match="no longer owns"):
             owner.check(tmp_path, me.token)
     assert owner.read_owner(tmp_path) is not None, "another owner's file is not removed"
+
+
+@pytest.fixture
+def squeue(tmp_path, monkeypatch):
+    """What `squeue` prints and how it ends, whatever it is asked."""
+
+    def answers(output: str = "", error: str = "", code: int = 0) -> None:
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        script = tmp_path / "bin/squeue"
+        script.write_text(f"#!/bin/sh\nprintf '%s' '{output}'\nprintf '%s' '{error}' >&2\nexit {code}\n")
+        script.chmod(0o755)
+
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    return answers
+
+
+ROW = "7|RUNNING|n[1-2]|9:30|None|/runs/7b|rule_train_wildcards_sft\n"
+
+
+def of_job(run, job="7", recipe_id="abc"):
+    me = owner.this_process(recipe_id)
+    elsewhere = owner.Owner(**{**me.__dict__, "host": "elsewhere", "slurm_job_id": job})
+    write_json(run / owner.NAME, elsewhere.__dict__)
+    return elsewhere
+
+
+def test_a_slurm_job_lives_as_long_as_the_queue_lists_it(tmp_path, squeue, monkeypatch):
+    them = of_job(tmp_path)
+    squeue(ROW)
+    assert owner.is_alive(them, tmp_path)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert not owner.is_alive(them, tmp_path), "the same job, requeued"
+    monkeypatch.delenv("SLURM_JOB_ID")
+    squeue("")
+    assert not owner.is_alive(them, tmp_path)
+    squeue(error="slurm_load_jobs error: Invalid job id specified", code=1)
+    assert not owner.is_alive(them, tmp_path), "forgotten some minutes after its end"
+    squeue(error="Unable to contact slurm controller", code=1)
+    assert owner.is_alive(them, tmp_path), "nobody knows, and the heartbeat is young"
+
+
+def test_the_job_that_a_dead_workflow_left_is_found_by_what_it_makes(tmp_path, squeue):
+    (tmp_path / "one").mkdir()
+    of_job(tmp_path / "one")
+    squeue(ROW)
+    assert owner.live_job(tmp_path, "abc") == "7"
+    assert owner.live_job(tmp_path, "another recipe") is None
+    squeue("")
+    assert owner.live_job(tmp_path, "abc") is None

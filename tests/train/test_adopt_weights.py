@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from tests.model import small
 from tests.train.commands import done, losses, run
 from tests.train.workspace import EOD, VOCABULARY, make, write_recipe
+from zgcm.cli import verbs  # noqa: F401 - registers the verbs
+from zgcm.cli.app import app
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
@@ -132,6 +135,12 @@ def test_a_checkpoint_that_is_not_whole_is_refused(
     with pytest.raises(ZgcmError, match=name):
         adopt_weights(recipe, layout, "given")
     assert not layout.done("given").exists()
+
+
+def test_a_mix_without_its_shard_is_no_unknown_stage(tmp_path: Path) -> None:
+    made = write_recipe(tmp_path / "recipe.yaml", mixes={"mine": {"prefixes": ["a", "b"]}})
+    result = CliRunner().invoke(app, ["adopt", "mine", "-r", str(made), "--directory", str(tmp_path)])
+    assert "shard by shard" in str(result.exception) and "00000, 00001" in str(result.exception)
 
 
 def test_another_model_is_refused_with_every_difference(tmp_path: Path, model: Path) -> None:

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from zgcm.stopping import how_far
 from zgcm.train import attempts, stopped
 from zgcm.train.launch import Outcome
 from zgcm.train.spikes import Spike
@@ -46,7 +47,7 @@ def test_these_do_not_count(tmp_path, between):
     [
         (PREEMPTED, 0, "at your request: one had saved no step yet; the same command begins it anew", 143),
         (PREEMPTED, 3, "at your request: one saved step 3 of 8; the same command continues", 143),
-        (ON_TIME, 3, "on request; one is saved at iteration 3 of 8", 1),
+        (ON_TIME, 3, "on request; one is saved at step 3 of 8", 1),
     ],
 )
 def test_a_stop_on_request_says_so(tmp_path, outcome, reached, told, code):
@@ -54,5 +55,10 @@ def test_a_stop_on_request_says_so(tmp_path, outcome, reached, told, code):
     assert (error.what, getattr(error, "code", 1)) == (f"Stopped {told}", code)
 
 
+def test_a_stage_that_continues_another_counts_its_own_steps():
+    assert how_far("two", 8, 14, 8) == "two had saved no step yet; the same command begins it anew"
+    assert how_far("two", 11, 14, 8).startswith("two saved step 3 of 6 (iteration 11 of 14); ")
+
+
 def test_an_end_in_good_order_without_a_checkpoint_is_a_failure(tmp_path):
-    assert "ended at iteration 0 of 8" in attempt(tmp_path, ON_TIME).what
+    assert "ended at step 0 of 8" in attempt(tmp_path, ON_TIME).what

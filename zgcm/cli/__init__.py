@@ -20,7 +20,7 @@ def main() -> None:
         app()
     except Interrupted as stop:
         print(
-            "\nzgcm: Stopped at your request; nothing half-made was left. The same command begins anew.",
+            "\nzgcm: Stopped at your request; nothing half-made was left. The same command goes on.",
             file=sys.stderr,
         )
         sys.exit(stop.code)

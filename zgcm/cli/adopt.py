@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from zgcm.cli.opened import Opened, recipe_verb, refuse_unknown
+from zgcm.errors import ZgcmError
 
 
 @recipe_verb()
@@ -26,6 +27,15 @@ def adopt(
 
     Cleaned files are adopted by their source: `cleaned: true`. See docs/start-anywhere.md.
     """
+    from zgcm.layout import mix_shards
+
+    mixes = [mix for mix, section in opened.recipe.mixes.items() if section.prefixes]
+    if shard is None and name in mixes and name not in opened.recipe.stages:
+        raise ZgcmError(
+            "A mix is adopted shard by shard",
+            found=f"zgcm adopt {name}",
+            expected=f"a shard too: {', '.join(mix_shards(opened.recipe, name))}",
+        )
     if shard is None:
         from zgcm.train.adopt import adopt_weights
 
@@ -37,10 +47,8 @@ def adopt(
             f"{opened.results / done['checkpoint']}; weights_digest {done['weights_digest']}",
         )
         return
-    from zgcm.layout import mix_shards
     from zgcm.tokens.adopt import adopt_tokens
 
-    mixes = [mix for mix, section in opened.recipe.mixes.items() if section.prefixes]
     refuse_unknown("mix with `prefixes`", name, mixes)
     refuse_unknown("shard", shard, mix_shards(opened.recipe, name))
     facts = adopt_tokens(opened.recipe, opened.layout, name, shard)

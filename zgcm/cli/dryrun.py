@@ -12,12 +12,13 @@ from typing import Any
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from zgcm import lengths, reasons
+from zgcm import reasons
 from zgcm.cli.progress import show
 from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.layout import Layout
 from zgcm.numbers import counted
+from zgcm.train import lengths
 
 SHOWN = ("assumed, never published", "Nothing to be done")
 FORGOTTEN = "jobs have missing provenance"

@@ -18,7 +18,8 @@ def rl(
 
     Reads results/export/INIT/ and writes results/STAGE/: runs/RUN_ID/ (reward.jsonl, speed.jsonl,
     evaluations/, policies/, recover/), evaluations/version_NNN.json and, last, done. Killed, it continues
-    from the last step with the same command. One line a step goes to stderr.
+    from the last step with the same command; Ctrl-C or SIGTERM let it finish and save the step. One line a
+    step goes to stderr.
     """
     from zgcm.rl.run import run_stage
 

@@ -1,27 +1,50 @@
 """`zgcm status`: how far each stage is, and why a finished one is stale."""
 
+import contextlib
+import time
+from typing import Annotated, Any
+
+import typer
+
 from zgcm.cli.opened import Opened, recipe_verb
+
+COLUMNS = ("stage", "state", "job", "nodes", "step", "loss or reward", "tokens/s", "left")
+CLEAR = "\033[H\033[J"  # of a terminal: to its top, and empty from there
 
 
 @recipe_verb()
-def status(opened: Opened) -> None:
-    """State of every stage: done, running (step of total, loss), interrupted, stopped, stale or waiting.
+def status(
+    opened: Opened,
+    watch: Annotated[
+        float | None,
+        typer.Option(min=1, metavar="SECONDS", help="Show it again every so many seconds, until Ctrl-C."),
+    ] = None,
+) -> None:
+    """State of every stage: done, running, interrupted, stopped, stale or waiting.
 
-    Reads files only; safe at any time, also beside a running pipeline. A stale stage names the recipe keys
-    that changed since it was made. Changed raw data is not looked at here: `zgcm run -n` tells.
+    Reads files only, and on a cluster Slurm's queue; safe at any time, beside a running pipeline or from a
+    login node. A running stage shows its Slurm job and nodes, step, loss, speed and time left; a stale one
+    names the recipe keys that changed since it was made; a stopped one its reason. Changed raw data is not
+    looked at here: `zgcm run -n` tells.
     """
+    if watch is None:
+        show(opened)
+        return
+    from zgcm.stopping import Interrupted
+
+    with contextlib.suppress(Interrupted):
+        while True:
+            show(opened, again=not opened.as_json)
+            time.sleep(watch)
+
+
+def show(opened: Opened, again: bool = False) -> None:
     from zgcm.rundir.stamp import check_stamp
-    from zgcm.status import last_value, stage_states
+    from zgcm.status import stage_states
 
     check_stamp(opened.layout.stamp, opened.recipe.name)
     rows = stage_states(opened.recipe, opened.layout)
-    lines = []
-    widest = max(len(row["stage"]) for row in rows)
-    for row in rows:
-        total = "?" if row["steps"] is None else f"{row['steps']:,}"
-        steps = f"{row['step']:,} of {total}" if row["run_id"] else f"{total} step{'s' * (total != '1')}"
-        line = f"{row['stage']:<{widest}}  {row['state']:<11}  {steps:>18}  {last_value(row):<14}"
-        lines.append(f"{line}  {row['detail']}".rstrip())
+    lines = table(rows)
     done = sum(row["state"] == "done" for row in rows)
     where = opened.results if opened.results.is_dir() else f"{opened.results}, which does not exist"
     lines.append(f"{opened.recipe.name}: {done} of {len(rows)} stages done in {where}")
@@ -29,4 +52,31 @@ def status(opened: Opened) -> None:
         lines.append(
             "Nothing has run here yet. With the same options zgcm run begins; zgcm run -n says with what"
         )
-    opened.say(rows, "\n".join(lines))
+    opened.say(rows, CLEAR * again + "\n".join(lines))
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """One line a stage, in columns; a column in which no stage has anything is left out."""
+    from zgcm import numbers
+    from zgcm.status import last_value
+
+    cells = []
+    for row in rows:
+        total = "?" if row["steps"] is None else f"{row['steps']:,}"
+        step = f"{row['step']:,} of {total}" if row["run_id"] else f"{total} step{'s' * (total != '1')}"
+        speed, left = row["tokens_per_second"], row["seconds_left"]
+        cells.append(
+            [
+                *(row["stage"], row["state"], row["job"] or "", row["nodes"] or "", step, last_value(row)),
+                numbers.count(speed) if speed is not None else "",
+                numbers.duration(left) if left is not None else "",
+                row["detail"],
+            ]
+        )
+    shown = [at for at in range(len(COLUMNS)) if any(cell[at] for cell in cells)]
+    widths = {at: max(len(COLUMNS[at]), *(len(cell[at]) for cell in cells)) for at in shown}
+    lines = ["  ".join(f"{COLUMNS[at]:<{widths[at]}}" for at in shown).rstrip()]
+    for cell in cells:
+        columns = "  ".join(f"{cell[at]:<{widths[at]}}" for at in shown)
+        lines.append(f"{columns}  {cell[-1]}".rstrip())
+    return lines

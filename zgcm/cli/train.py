@@ -38,7 +38,8 @@ def train(
     """Train a stage, or continue it from its last whole checkpoint.
 
     The same command starts, resumes after a crash, and does nothing more once the stage is finished.
-    SIGTERM or SIGUSR2 make it save and stop. Losses of every iteration: results/STAGE/runs/RUN/loss.jsonl.
+    Ctrl-C, SIGTERM or SIGUSR2 make it save and stop, a second Ctrl-C ends it at once. Losses of every
+    iteration: results/STAGE/runs/RUN/loss.jsonl.
 
     Three options look before a run and change nothing. Example: zgcm train sft --validate-only
     """

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 """numpy and torch take 32 bits, and each rank adds its number."""
+Place = Annotated[str, Field(min_length=1)]
+"""A path. The empty one would be the current directory."""
 Decay = Annotated[float, Field(gt=0, lt=1)]
 """Of an exponential average: 1 or more never forgets, and divides by 0 in Adam's correction."""
 
@@ -21,9 +23,7 @@ class Section(BaseModel):
     Types are strict: a number in quotes, `true` for 1 or 32.0 for 32 is a mistake, not a number.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
 
 def execution(default: Any = ..., **constraints: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from zgcm.config.base import Section, execution
+from zgcm.config.base import Place, Section, execution
 
 Category = Literal["code", "web", "agentic", "instruction", "math", "reasoning", "pdf_ocr", "general_text"]
 GovernanceStage = Literal["pretrain", "midtrain", "posttrain"]
@@ -183,9 +183,9 @@ class FileSource(_OthersSource):
 
     kind: Literal["files"]
     """Your own files."""
-    files: list[str] = []
+    files: list[Place] = []
     """Paths, one shard each, in this order; they are identity. Or give `lock`: then content is, paths not."""
-    lock: str | None = execution(None)
+    lock: Place | None = execution(None)
     """Written by `zgcm sources lock`: files with sizes and digests. Its content is identity, its path not."""
     shards_per_file: PositiveInt = 1
     """Read each file as so many shards, split on the fly: plain files and parquet by ranges, compressed ones
@@ -211,7 +211,7 @@ class HubSource(_OthersSource):
     """Dataset configuration; limits the lock to its files."""
     patterns: list[str] = execution(["**/*.parquet"])
     """Which files `zgcm sources lock` lists; the lock it writes decides, not the patterns."""
-    lock: str = execution()
+    lock: Place = execution()
     """Written by `zgcm sources lock`: the shard list. Its content is identity, not its path."""
 
 
@@ -239,7 +239,7 @@ class NearDuplicates(Section):
 class Decontamination(Section):
     """Which evaluation files a mix must not share a run of words with."""
 
-    against: list[str] = execution([])
+    against: list[Place] = execution([])
     """Evaluation files: .jsonl (.gz, .zst), .parquet, or text with one item a line. Name and content are
     identity, the directory is not."""
     fields: list[str] = []
@@ -273,7 +273,7 @@ class Mix(Section):
     """`documents`: Megatron .bin/.idx text; `packed`: conversations packed for SFT."""
     sources: dict[str, NonNegativeFloat] = {}
     """Source -> weight."""
-    prefixes: list[str] = execution([])
+    prefixes: list[Place] = execution([])
     """Instead of sources: Megatron token files of yours, PREFIX.bin and PREFIX.idx (packed: PREFIX_tokens,
     _targets and _cu_seqlens), a shard each. Content is identity, paths are not."""
     tokens: PositiveInt | None = None

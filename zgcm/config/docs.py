@@ -7,6 +7,7 @@ import json
 import re
 import types
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from zgcm.config.base import Section, is_execution
+from zgcm.config.docstrings import key_docstrings
 from zgcm.config.keys import KeySection, inner_sections, is_section, sections, variants
 from zgcm.config.recipe import Recipe
 
@@ -48,12 +50,23 @@ def schema() -> dict[str, Any]:
     before validation. `zgcm check` remains the judge.
     """
     made = Recipe.model_json_schema()
+    models: list[type[Section]] = [Recipe, *_all_below(Section)]
+    for model in models:
+        described = made if model is Recipe else made["$defs"].get(model.__name__, {})
+        for key, text in key_docstrings(model).items() if described else ():
+            described["properties"][key]["description"] = text
     for name in _below_stages():
         section = made["$defs"].get(name, {})
         section["required"] = [key for key in section.get("required", []) if key == "kind"]
         if not section["required"]:
             del section["required"]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+
+
+def _all_below(model: type[Section]) -> Iterator[type[Section]]:
+    for each in model.__subclasses__():
+        yield each
+        yield from _all_below(each)
 
 
 def _below_stages() -> set[str]:
@@ -92,20 +105,20 @@ def _section_text(section: KeySection, title: str) -> str:
     if also:
         lines += [f"The same keys stand below {', '.join(also)}.", ""]
     lines += ["| key | type | default | what it is | decides |", "| --- | --- | --- | --- | --- |"]
-    lines += [_row(name, field, section.execution) for name, field in section.model.model_fields.items()]
+    said = key_docstrings(section.model)
+    lines += [
+        _row(name, field, said.get(name, ""), section.execution)
+        for name, field in section.model.model_fields.items()
+    ]
     return "\n".join(lines) + "\n\n"
 
 
-def _row(name: str, field: FieldInfo, inside_execution: bool) -> str:
+def _row(name: str, field: FieldInfo, said: str, inside_execution: bool) -> str:
     inner = [model for _, model in inner_sections(field)]
     execution = inside_execution or is_execution(field)
     decides = "execution" if execution else "see its section" if inner else "identity"
-    cells = [f"`{name}`", _type(field), _default(field), _sentence(field.description), decides]
+    cells = [f"`{name}`", _type(field), _default(field), " ".join(said.split()), decides]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _sentence(text: str | None) -> str:
-    return " ".join((text or "").split())
 
 
 def _type(field: FieldInfo) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from zgcm.config.base import Section, execution
+from zgcm.config.base import Place, Section, execution
 
 
 class Model(Section):
@@ -82,7 +82,7 @@ class ImportedTokenizer(Section):
 
     kind: Literal["import"]
     """Brought along."""
-    path: str = execution()
+    path: Place = execution()
     """The directory. Its content is identity: its digest is part of everything made with it."""
     vocab_size: PositiveInt
     """Vocabulary the model is built for (GLM-5.1: 154880), checked against the directory at run time."""

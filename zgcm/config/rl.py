@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from zgcm.config.base import Decay, Section, Seed, execution
+from zgcm.config.base import Decay, Place, Section, Seed, execution
 from zgcm.config.stages import _Stage
 
 
@@ -28,9 +28,9 @@ class FilePrompts(Section):
 
     kind: Literal["files"]
     """Prompt files of yours."""
-    train: str
+    train: Place
     """JSON Lines of training prompts."""
-    valid: str
+    valid: Place
     """JSON Lines of evaluation prompts."""
     expected_train_rows: PositiveInt | None = execution(None)
     """Guard: the file must have exactly so many prompts."""

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from zgcm.config.base import Decay, Section, Seed, execution
+from zgcm.config.base import Decay, Place, Section, Seed, execution
 
 
 class Resources(Section):
@@ -346,7 +346,7 @@ class AdoptedStage(Section):
     """Not trained here."""
     format: Literal["huggingface", "megatron"]
     """huggingface: a directory in the published layout; megatron: a torch_dist checkpoint of any ranks."""
-    path: str = execution()
+    path: Place = execution()
     """The directory. Megatron: one with a tracker file, or one iteration. Its content is identity."""
     weights_digest: str | None = execution(None)
     """Guard: the weights must have this digest, which `zgcm adopt` prints. Checked, never computed with."""

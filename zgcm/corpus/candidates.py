@@ -107,10 +107,11 @@ def _strings(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _index_digest(layout: Layout, source: str, shard: str, tokenizer: str) -> str:
-    report: dict[str, Any] = read_json(layout.index_report(source, shard))
+    path = layout.index_report(source, shard)
+    report: dict[str, Any] = read_json(path, made_by=f"zgcm index {source} {shard}")
     if report["tokenizer"] != tokenizer:
         raise ZgcmError(
-            "A shard was tokenized with another tokenizer", where=str(layout.index_report(source, shard)),
+            "A shard was tokenized with another tokenizer", where=str(path),
             found=f"tokenizer {report['tokenizer'][:12]}", expected=f"tokenizer {tokenizer[:12]}",
             hint=f"index it again: zgcm index {source} {shard}",
         )  # fmt: skip

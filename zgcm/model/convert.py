@@ -17,12 +17,11 @@ from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, Tenso
 from zgcm.config.model import Model
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json, write_text
+from zgcm.model.megatron_files import MODEL_KEYS
 from zgcm.model.published import Tensor as Entry
 from zgcm.model.published import shapes, tensors
 from zgcm.model.told import reading, writing
 from zgcm.model.weights import Named, Weights, open_weights
-
-MODEL_KEYS = ("embedding.", "decoder.", "output_layer.")
 
 
 def resize_vocabulary(weight_VC: torch.Tensor, rows: int, used: int) -> torch.Tensor:

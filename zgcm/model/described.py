@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from zgcm.config.explain import describe
 from zgcm.config.model import Model
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json
+from zgcm.io import found_there, read_json
 from zgcm.model.published import gated_layers, global_layers
 
 Config = dict[str, Any]
@@ -104,17 +104,6 @@ def checked_config(path: Path) -> Config:
             hint="restore the file that came with the weights",
         )
     return config
-
-
-def found_there(directory: Path) -> str:
-    """The first few names of a directory, for messages."""
-    if not directory.is_dir():
-        return "no such directory"
-    names = sorted(path.name for path in directory.iterdir())
-    return (
-        ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        or "an empty directory"
-    )
 
 
 def differences(config: Config, model: Model, vocabulary: int) -> list[str]:

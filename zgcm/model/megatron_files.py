@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json
-from zgcm.model.described import found_there
+from zgcm.io import found_there, read_json
 
 TRACKER = "latest_checkpointed_iteration.txt"
 RELEASE = "release"
+MODEL_KEYS = ("embedding.", "decoder.", "output_layer.")
+"""What the names of the model's tensors begin with; the others are optimizer state."""
 EXPECTED = (
     f"a torch_dist checkpoint: a directory with {TRACKER}, or one iteration of it (iter_0001000/, release/)"
 )

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -18,7 +19,7 @@ from zgcm.errors import ZgcmError
 from zgcm.identity import changed_keys
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.preflight import PARTS, allreduce
+from zgcm.preflight import PARTS
 from zgcm.preflight.answer import Answer, Task, failed
 from zgcm.preflight.machine import machine
 from zgcm.preflight.needs import needs_id
@@ -30,29 +31,27 @@ MAKE = "run: zgcm preflight"
 
 
 def run_parts(recipe: Recipe, layout: Layout, names: list[str]) -> dict[str, Any]:
-    """Run these parts, or all, one after the other; returns the report, which the first node also writes.
+    """Run these parts, or all, one after the other; returns the report, which is also written.
 
-    Other nodes of a job take part in `allreduce` alone. Raises ZgcmError on an unknown part.
+    Where the widest stage has several nodes, `allreduce` runs on all of them and the rest on this one. Raises
+    ZgcmError on an unknown part.
     """
     unknown = [name for name in names if name not in CHECKS]
     if unknown:
         raise ZgcmError("No such part of the preflight", found=", ".join(unknown), expected=", ".join(CHECKS))
     names = names or list(CHECKS)
-    if not allreduce.first_node():
-        names = [name for name in names if name == "allreduce"]
     here, asked = machine(), needs_id(recipe)
     parts = kept(layout, here, asked)
     report = {"recipe": recipe.name, "needs": asked, "machine": here, "parts": parts}
-    work = layout.preflight_work / f"{os.environ.get('NODE_RANK', '0')}-{os.getpid()}"
+    work = layout.preflight_work / str(os.getpid())
     try:
         for name in names:
             print(f"zgcm: preflight {name}", file=sys.stderr, flush=True)
             parts[name] = answer(name, Task(recipe, layout, work / name, layout.root / "logs" / "preflight"))
-            if allreduce.first_node():
-                write_json(layout.preflight, report)
+            write_json(layout.preflight, report)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-        with contextlib.suppress(OSError):  # other nodes may still work below it
+        with contextlib.suppress(OSError):  # another preflight may still work below it
             layout.preflight_work.rmdir()
     return report
 
@@ -66,6 +65,9 @@ def answer(name: str, task: Task) -> dict[str, Any]:
     except ZgcmError as error:
         found = failed(error.paragraph())
     except OSError as error:
+        found = failed(f"{type(error).__name__}: {error}")
+    except Exception as error:  # of whatever library: the other parts still run
+        traceback.print_exc()
         found = failed(f"{type(error).__name__}: {error}")
     finally:
         shutil.rmtree(task.work)

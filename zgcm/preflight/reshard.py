@@ -120,6 +120,8 @@ def compare(one: Path, other: Path) -> Comparison:
     from torch.distributed.checkpoint import FileSystemReader
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
+    from zgcm.model.told import reading
+
     readers = [FileSystemReader(str(path)) for path in (one, other)]
     entries = [
         {
@@ -134,7 +136,8 @@ def compare(one: Path, other: Path) -> Comparison:
         pair = []
         for reader, known in zip(readers, entries, strict=True):
             tensor = torch.empty(known[key].size, dtype=known[key].properties.dtype)
-            with warnings.catch_warnings(action="ignore"):  # that there is no process group: none is needed
+            # The warning is that there is no process group: none is needed.
+            with warnings.catch_warnings(action="ignore"), reading(Path(reader.path)):
                 torch.distributed.checkpoint.load({key: tensor}, storage_reader=reader, no_dist=True)
             pair.append(tensor)
         if key.endswith(PADDED):

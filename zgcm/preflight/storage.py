@@ -21,9 +21,9 @@ from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.flops import checkpoint_bytes, flops_per_token
 from zgcm.layout import Layout
-from zgcm.lengths import schedule
 from zgcm.plan import PUBLISHED_TFLOPS
 from zgcm.preflight.answer import Answer, Task, failed, not_applicable, ran
+from zgcm.train.lengths import schedule
 
 MIB = 1 << 20
 BLOCK = 16 * MIB

@@ -17,10 +17,10 @@ from zgcm import numbers
 from zgcm.config.recipe import Recipe
 from zgcm.io import write_text
 from zgcm.layout import Layout
-from zgcm.report import counts, curves, dag, graph, notes, runs, sections
-from zgcm.report.evaluations import evaluations
+from zgcm.report import counts, curves, dag, graph, notes, sections
 from zgcm.report.table import first_tokens, stage_table
-from zgcm.rundir import manifest
+from zgcm.rundir import manifest, runs
+from zgcm.rundir.evaluations import evaluations
 from zgcm.status import STATES
 
 WIDE, NARROW = (1002.0, 360.0), (360.0, 300.0)

@@ -11,8 +11,8 @@ from zgcm.config.plan import parameters
 from zgcm.config.recipe import Recipe
 from zgcm.io import read_json
 from zgcm.layout import Layout
-from zgcm.report import runs
 from zgcm.report.counts import KINDS
+from zgcm.rundir import runs
 
 MANIFEST_LIMIT = 20_000  # characters shown; the export of a large model lists hundreds of files
 REASONS = 5

@@ -72,7 +72,7 @@ class Loop:
             self._finish_version(resumed=False)
 
     def _stop_if_asked(self) -> None:
-        """Between steps. Raises Stopped once the version is saved; what it leaves behind comes later."""
+        """Between steps. Raises Stopped once the version is saved; its evaluation may come later."""
         if not (number := self.job.asked_to_stop()):
             return
         if recover.newest_step(self.job.directory) < self.version:

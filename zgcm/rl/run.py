@@ -59,7 +59,7 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     }
     run_id = identity.run_id(recipe_id, inputs)
     directory = layout.runs(name) / run_id
-    with owner.owning(directory) as me:
+    with owner.owning(directory, recipe_id) as me:
         run = Run(
             name, stage, policy, directory, train, valid, tokenizer, special_tokens,
             lambda: owner.check(directory, me.token),

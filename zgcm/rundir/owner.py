@@ -8,9 +8,7 @@ import contextlib
 import fcntl
 import os
 import secrets
-import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
@@ -20,6 +18,7 @@ import psutil
 
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
+from zgcm.slurm import queue
 
 NAME, LOCK = "owner.json", "owner.lock"
 HEARTBEAT_LIMIT = 600.0  # seconds; a trainer beats at every log interval and every save
@@ -33,15 +32,18 @@ class Owner:
     """Process start time, seconds since the epoch: a reused pid is another process."""
     slurm_job_id: str | None
     token: str
+    recipe_id: str = ""
+    """What it makes; empty for trials."""
 
 
-def this_process() -> Owner:
+def this_process(recipe_id: str = "") -> Owner:
     return Owner(
         host=socket.gethostname(),
         pid=os.getpid(),
         started=psutil.Process().create_time(),
         slurm_job_id=os.environ.get("SLURM_JOB_ID"),
         token=secrets.token_hex(8),
+        recipe_id=recipe_id,
     )
 
 
@@ -50,7 +52,8 @@ def read_owner(run: Path) -> Owner | None:
         return None
     try:
         said = read_json(run / NAME)
-        return Owner(*(said[field.name] for field in fields(Owner)))
+        # An earlier version did not write recipe_id.
+        return Owner(*({"recipe_id": "", **said}[field.name] for field in fields(Owner)))
     except ZgcmError as error:
         if not (run / NAME).exists():  # released in between
             return None
@@ -71,12 +74,11 @@ def is_alive(owner: Owner, run: Path) -> bool:
             same = abs(process.create_time() - owner.started) < 1.0
             return same and process.status() != psutil.STATUS_ZOMBIE
         return False
-    if owner.slurm_job_id and shutil.which("squeue"):
-        queue = subprocess.run(
-            ["squeue", "-h", "-j", owner.slurm_job_id, "-o", "%T"], capture_output=True, text=True, timeout=60
-        )
-        if queue.returncode == 0:
-            return bool(queue.stdout.strip())
+    if owner.slurm_job_id and owner.slurm_job_id == os.environ.get("SLURM_JOB_ID"):
+        return False  # requeued by Slurm when all of its last start had ended, and begun on another node
+    if owner.slurm_job_id:
+        with contextlib.suppress(LookupError):
+            return queue.job(owner.slurm_job_id) is not None
     return time.time() - (run / NAME).stat().st_mtime < HEARTBEAT_LIMIT
 
 
@@ -91,11 +93,25 @@ def refusal(other: Owner, run: Path) -> ZgcmError:
     )
 
 
+def live_job(runs: Path, recipe_id: str) -> str | None:
+    """The Slurm job that makes `recipe_id` in one of the run directories now, if there is one.
+
+    A workflow that was killed leaves it behind; the workflow after it waits for that job.
+    """
+    for run in sorted(path.parent for path in runs.glob(f"*/{NAME}")):
+        owner = read_owner(run)
+        if owner is not None and owner.slurm_job_id and owner.recipe_id == recipe_id:
+            with contextlib.suppress(LookupError):
+                if queue.job(owner.slurm_job_id):
+                    return owner.slurm_job_id
+    return None
+
+
 @contextlib.contextmanager
-def owning(run: Path) -> Iterator[Owner]:
+def owning(run: Path, recipe_id: str = "") -> Iterator[Owner]:
     """Own `run` for the duration of a block. Raises ZgcmError when another live process owns it."""
     run.mkdir(parents=True, exist_ok=True)
-    me = this_process()
+    me = this_process(recipe_id)
     with (run / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         other = read_owner(run)

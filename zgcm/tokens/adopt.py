@@ -144,7 +144,7 @@ def _digests(prefix: Path) -> dict[str, str]:
 
 
 def _part(prefix: Path, part: str) -> Path:
-    return prefix.with_name(f"{prefix.name}_{part}")
+    return Path(f"{prefix}_{part}")
 
 
 def _link(place: Path, source: Path) -> None:

@@ -55,7 +55,8 @@ def gather_shard(
 def selected(path: Path) -> Iterator[list[Reference]]:
     """References of a selection in order, some at a time."""
     if not path.exists():
-        raise ZgcmError("A selection is missing", where=str(path), hint="make it with: zgcm mix MIX")
+        made_by = f"zgcm mix {path.parent.parent.name}"
+        raise ZgcmError("A selection is missing", where=str(path), hint=f"make it with: {made_by}")
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(BATCH, columns=["source", "shard", "row"]):
             yield list(zip(*(batch[name].to_pylist() for name in ("source", "shard", "row")), strict=True))

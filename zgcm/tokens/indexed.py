@@ -160,11 +160,11 @@ def without_ending(prefix: Path) -> Path:
 
 
 def data_path(prefix: Path) -> Path:
-    return prefix.with_name(prefix.name + ".bin")
+    return Path(f"{prefix}.bin")
 
 
 def index_path(prefix: Path) -> Path:
-    return prefix.with_name(prefix.name + ".idx")
+    return Path(f"{prefix}.idx")
 
 
 def _read_index(path: Path) -> tuple[np.ndarray, np.ndarray, np.dtype]:

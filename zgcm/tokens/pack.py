@@ -108,7 +108,10 @@ def summarize(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
 
     `train_tokens` counts real tokens, without padding; `train_records` are packed sequences.
     """
-    shards = [read_json(layout.packed_prefix(mix, s).with_suffix(".json")) for s in mix_shards(recipe, mix)]
+    shards = [
+        read_json(layout.mix(mix) / f"{shard}.json", made_by=f"zgcm pack {mix} {shard}")
+        for shard in mix_shards(recipe, mix)
+    ]
 
     def total(key: str) -> int:
         return sum(shard[key] for shard in shards)

@@ -47,11 +47,12 @@ def plan(recipe: Recipe, layout: Layout, name: str) -> Plan:
 
 def packed_metadata(stage: TrainStage, layout: Layout, name: str) -> dict[str, Any]:
     """Tokens and records of a stage's packed mix; checked against the identity guards. Raises ZgcmError."""
-    path = layout.dataset(only_mix(stage, name))
+    mix = only_mix(stage, name)
+    path = layout.dataset(mix)
     guards = {"train_tokens": stage.expected_train_tokens, "train_records": stage.expected_train_records}
     if not path.exists() and all(guards.values()):
         return guards  # before the data exists, the recipe's own promise
-    metadata = read_json(path)
+    metadata = read_json(path, made_by=f"zgcm pack-summary {mix}")
     wrong = [key for key, expected in guards.items() if expected is not None and metadata[key] != expected]
     if wrong:
         raise ZgcmError(

@@ -11,6 +11,7 @@ from typing import Any
 
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
+from zgcm.numbers import position
 from zgcm.rundir.provenance import circumstances
 from zgcm.stopping import Stopped, how_far
 from zgcm.train import stopped
@@ -58,7 +59,7 @@ def log_file(run: Path, number: int) -> Path:
     return run / "logs" / f"attempt_{number:03d}.log"
 
 
-def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome) -> ZgcmError:
+def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome, first: int = 0) -> ZgcmError:
     """The error of an attempt that did not finish; writes `stopped.json` when no more are allowed."""
     every = read(run)
     reached = every[number - 1]["to_iteration"]
@@ -66,15 +67,15 @@ def judge(run: Path, stage: str, number: int, iterations: int, outcome: Outcome)
     if (run / stopped.NAME).exists():  # the trainer itself gave a reason, such as a loss that is not finite
         return stopped.read(run / stopped.NAME)
     if outcome.signalled:
-        return Stopped(outcome.signalled, how_far(stage, reached, iterations))
+        return Stopped(outcome.signalled, how_far(stage, reached, iterations, first))
     if every[number - 1]["stopped_on_request"]:
         return ZgcmError(
-            f"Stopped on request; {stage} is saved at iteration {reached} of {iterations}",
+            f"Stopped on request; {stage} is saved at {position(reached, iterations, first)}",
             where=where,
             hint="repeat the same command to continue",
         )
     error = ZgcmError(
-        f"The trainer of {stage} ended at iteration {reached} of {iterations}; its last lines:\n    "
+        f"The trainer of {stage} ended at {position(reached, iterations, first)}; its last lines:\n    "
         + "\n    ".join(outcome.last_lines)
         + "\n",
         where=where,

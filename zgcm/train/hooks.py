@@ -3,13 +3,14 @@
 Upstream's functions are wrapped by name in `megatron.training.training`, where its loop looks them up.
 """
 
+import gc
 import multiprocessing
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from zgcm.config.stages import Spikes
 from zgcm.rundir import owner
 from zgcm.train import checkpoints, losslog, spikes, stopped
 
@@ -21,6 +22,7 @@ def install(trainer: "Trainer", args: Any) -> None:
     """After the process groups exist, before training begins."""
     from zgcm.train import publish
 
+    gc.freeze()  # what is here now lives as long as the training; the collector need not visit it again
     run, token = Path(trainer.run), os.environ["ZGCM_OWNER_TOKEN"]
     log = None
     if args.rank == args.world_size - 1:  # where upstream writes its log and TensorBoard: it knows the loss
@@ -59,7 +61,8 @@ def watch(trainer: "Trainer", args: Any, log: losslog.LossLog, token: str) -> No
         peak=speed.peak_tflops(torch.cuda.get_device_name()) if on_gpu else None,
         sinks=trackers.sinks(),
     )
-    detector = spikes.Detector(Spikes(**trainer.spikes), losslog.read_losses(run))
+    settings: Any = SimpleNamespace(**trainer.spikes)  # config.stages needs pydantic: 0.5 s of every start
+    detector = spikes.Detector(settings, losslog.read_losses(run))
     upstream_log = training.training_log
 
     def training_log(

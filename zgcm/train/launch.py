@@ -14,6 +14,7 @@ from types import FrameType
 import psutil
 
 from zgcm.config.stages import Resources
+from zgcm.slurm.launcher import SCRIPT, on_every_node
 from zgcm.stopping import REQUESTS, impatient
 from zgcm.train.speed import PROGRESS
 
@@ -36,7 +37,7 @@ def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
     """Run the trainer to its end. Its output goes to `log`, its progress lines to stderr."""
     log.parent.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
-        command(resources, run / "trainer.json"),
+        command(resources, run / "trainer.json", log.with_suffix("")),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -46,7 +47,8 @@ def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
     )
     assert process.stdout is not None
     last: deque[str] = deque(maxlen=LAST_LINES)
-    with relaying(process, resources.world_size > 1) as signals, log.open("ab", buffering=0) as stream:
+    local_launcher = resources.nodes == 1 < resources.world_size
+    with relaying(process, local_launcher) as signals, log.open("ab", buffering=0) as stream:
         for line in process.stdout:
             try:
                 stream.write(line.encode())
@@ -60,19 +62,20 @@ def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
     return Outcome(process.returncode, signals[0] if signals else 0, list(last))
 
 
-def command(resources: Resources, settings: Path, module: str = "zgcm.train.entry") -> list[str]:
-    """One process directly; several under torch.distributed.run, whose rendezvous the environment names."""
+def command(resources: Resources, settings: Path, logs: Path, module: str = "zgcm.train.entry") -> list[str]:
+    """One process directly; several under torch.distributed.run, on several nodes under launch.sh that gives
+    it rank and rendezvous in the environment. `logs`: how the names of the nodes' logs begin.
+
+    Raises ZgcmError for several nodes without a Slurm job.
+    """
     entry = ["-m", module, str(settings)]
     if resources.world_size == 1:
         return [sys.executable, *entry]
-    nodes = ["--nnodes", str(resources.nodes), "--nproc-per-node", str(resources.processes_per_node)]
-    rank = ["--node-rank", os.environ.get("NODE_RANK", "0")]
-    address = os.environ.get("MASTER_ADDR", "127.0.0.1")
+    shape = [f"--nnodes={resources.nodes}", f"--nproc-per-node={resources.processes_per_node}"]
+    launcher = [sys.executable, "-m", "zgcm.train.agent", *shape]
     if resources.nodes == 1:
-        rendezvous = ["--standalone"]
-    else:
-        rendezvous = [*rank, "--master-addr", address, "--master-port", os.environ.get("MASTER_PORT", "6247")]
-    return [sys.executable, "-m", "zgcm.train.agent", *nodes, *rendezvous, *entry]
+        return [*launcher, "--standalone", *entry]
+    return on_every_node(resources, logs, [*launcher, *entry])
 
 
 def environment(resources: Resources) -> dict[str, str]:
@@ -88,11 +91,12 @@ def environment(resources: Resources) -> dict[str, str]:
     if resources.gpus_per_node:
         wanted |= {"NCCL_IB_DISABLE": "0", "NCCL_DEBUG": "WARN", "NVTE_CUDA_ARCHS": "90"}
         wanted |= {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "NVTE_FRAMEWORK": "pytorch"}
-    if resources.world_size == 1:
-        wanted |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
-        wanted |= {"MASTER_PORT": "0"}
     inherited = {key: value for key, value in os.environ.items() if key not in ATTENTION_SWITCHES}
-    return {**wanted, **inherited}
+    if resources.world_size > 1:
+        return {**wanted, **inherited}
+    # A shell or a job may hold another program's; the trainer would wait for ranks that do not exist.
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    return {**wanted, **inherited, **alone, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 
 
 def tracking(run: Path) -> dict[str, str]:
@@ -138,6 +142,10 @@ def relaying(process: subprocess.Popen[str], launches_others: bool) -> Iterator[
 def kill(process: subprocess.Popen[str]) -> None:
     """The process, if it still runs, and all below it: torch.distributed.run's trainers would outlive it."""
     if process.poll() is not None:
+        return
+    if isinstance(process.args, list) and process.args[0] == str(SCRIPT):  # its trainers run on other nodes
+        process.send_signal(signal.SIGQUIT)
+        process.wait()
         return
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process(process.pid).children(recursive=True):

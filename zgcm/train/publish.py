@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from zgcm.errors import ZgcmError
 from zgcm.io import is_disk_full
-from zgcm.model.convert import MODEL_KEYS
+from zgcm.model.megatron_files import MODEL_KEYS
 from zgcm.rundir import manifest, owner
 from zgcm.train import checkpoints
 

@@ -18,6 +18,7 @@ from zgcm.flops import flops_per_token
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
 from zgcm.rundir import owner
+from zgcm.slurm.launcher import require_job
 from zgcm.train import attempts, checkpoints, inherit, losslog, spikes, stopped, trackers
 from zgcm.train.arguments import Plan, load_argv, megatron_argv, plan, train_stage
 from zgcm.train.inputs import Inputs, gather
@@ -35,6 +36,7 @@ def read_done(layout: Layout, stage: str) -> dict[str, Any]:
 def train(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     """Train a stage to its end, from its last whole checkpoint if there is one. Returns its `done`."""
     stage = train_stage(recipe, name)
+    require_job(stage.resources.nodes)
     trackers.check(stage, name)
     inputs = gather(recipe, layout, name)
     length = plan(recipe, layout, name)
@@ -42,7 +44,7 @@ def train(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     recipe_id = identity.digest(basis)
     run = layout.runs(name) / identity.run_id(recipe_id, inputs.digests)
     stopped.check(run)
-    with owner.owning(run) as me:
+    with owner.owning(run, recipe_id) as me:
         if (other := inherit.from_stopping_run(run, recipe, name, inputs.digests)) is not None:
             print(f"zgcm: {name} begins with what {other} trained before its spike", file=sys.stderr)
         try:
@@ -114,7 +116,7 @@ def resume_and_train(
         spike = spikes.pending(run)
         attempts.end(run, attempt, start if whole is None else whole[0], outcome, spike)
         if (spike is None or outcome.signalled) and (whole is None or whole[0] < length.iterations):
-            raise attempts.judge(run, name, attempt, length.iterations, outcome)
+            raise attempts.judge(run, name, attempt, length.iterations, outcome, beginning)
 
 
 Checkpoint = tuple[int, dict[str, Any]] | None

@@ -12,11 +12,13 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zgcm.config.stages import Spikes
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
+
+if TYPE_CHECKING:
+    from zgcm.config.stages import Spikes
 
 SEEN, DECIDED = "spike.json", "spikes.json"
 
@@ -63,7 +65,7 @@ class TooMany(ZgcmError):
 class Detector:
     """Mean and standard deviation over the last `window` iterations, of loss and gradient norm each."""
 
-    def __init__(self, settings: Spikes, history: Iterable[dict[str, Any]] = ()) -> None:
+    def __init__(self, settings: "Spikes", history: Iterable[dict[str, Any]] = ()) -> None:
         """`history`: the records of loss.jsonl so far. The last window + patience of them decide, so the
         state after a restart is that of a run that never stopped."""
         self.settings = settings
@@ -122,7 +124,7 @@ def decisions(run: Path) -> list[Decision]:
     return [Decision(each["first"], each["last"], each["back_to"], each["what"]) for each in made]
 
 
-def decide(run: Path, stage: str, settings: Spikes, beginning: int) -> list[Decision]:
+def decide(run: Path, stage: str, settings: "Spikes", beginning: int) -> list[Decision]:
     """All decisions, a new one included when the attempt before ended in a spike.
 
     `beginning` is the iteration that the stage starts from. Raises TooMany at the recipe's limit.
@@ -158,6 +160,6 @@ def is_usable(iteration: int, known: int, made: list[Decision]) -> bool:
     return all(iteration <= decision.back_to for decision in made[known:])
 
 
-def reach(settings: Spikes) -> int:
+def reach(settings: "Spikes") -> int:
     """How many iterations before the newest one a decision may go back to."""
     return settings.patience + (settings.rewind_iterations if settings.policy == "rewind" else 0)

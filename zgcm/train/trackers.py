@@ -4,15 +4,17 @@ megatron-core writes its curves to TensorBoard and W&B itself; SwanLab reads alo
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zgcm.config.stages import TrainStage
 from zgcm.errors import ZgcmError
 from zgcm.train.packages import is_installed
 from zgcm.train.speed import Sink
 
+if TYPE_CHECKING:
+    from zgcm.config.stages import TrainStage
 
-def check(stage: TrainStage, name: str) -> None:
+
+def check(stage: "TrainStage", name: str) -> None:
     """Raises ZgcmError when a tracker is asked for that is not installed."""
     missing = [tracker for tracker in stage.trackers if not is_installed(tracker)]
     if missing:
@@ -25,7 +27,7 @@ def check(stage: TrainStage, name: str) -> None:
         )
 
 
-def options(stage: TrainStage, project: str, name: str, run: Path) -> list[list[Any]]:
+def options(stage: "TrainStage", project: str, name: str, run: Path) -> list[list[Any]]:
     """megatron-core's options for W&B: the recipe is the project, the stage and its run the experiment."""
     if "wandb" not in stage.trackers:
         return []

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from zgcm import identity, lengths
+from zgcm import identity
 from zgcm.config.recipe import Recipe
 from zgcm.config.stages import TrainStage
 from zgcm.errors import ZgcmError
@@ -21,7 +21,7 @@ from zgcm.io import refused
 from zgcm.layout import Layout
 from zgcm.rundir import owner
 from zgcm.rundir.stamp import check_stamp
-from zgcm.train import stopped, trackers
+from zgcm.train import lengths, stopped, trackers
 from zgcm.train.arguments import plan, train_stage
 from zgcm.train.inputs import Inputs, examine
 from zgcm.train.packages import FLASH_2, FLASH_3, is_installed

@@ -5,7 +5,7 @@ from typing import Any
 
 from zgcm.io import read_json
 from zgcm.layout import Layout
-from zgcm.report import runs
+from zgcm.rundir import runs
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+../zgcm/slurm/launch.sh

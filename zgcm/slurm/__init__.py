@@ -1,0 +1,1 @@
+"""What we know of Slurm: its queue, and one launcher process on every node of a job."""
