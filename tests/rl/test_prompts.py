@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,36 @@ def test_a_bad_row_is_named_with_file_and_line(tmp_path: Path, bad: Any, message
     assert caught.value.where == f"{path}:3"
 
 
+CODE = {**ROW, "domain": "code", "task_type": "code", "answers": [], "code_asset_hash": "0f" * 32}
+SPEC = [{"instruction_id": "punctuation:no_comma", "kwargs": {}}]
+
+
+def test_code_and_instruction_rows(tmp_path: Path) -> None:
+    (code,) = read(write(tmp_path / "c.jsonl", CODE), domain="code")
+    assert code.code_asset_hash == "0f" * 32 and not code.ifeval_spec
+    row = {**ROW, "domain": "if", "answers": [], "ifeval_spec": SPEC}
+    (instruction,) = read(write(tmp_path / "i.jsonl", row), domain="if")
+    assert instruction.ifeval_spec == SPEC
+    assert prompts.digest([instruction]) != prompts.digest([dataclasses.replace(instruction, ifeval_spec=[])])
+
+
+@pytest.mark.parametrize(
+    ("domain", "bad", "message"),
+    [
+        ("code", {"code_asset_hash": "0F" * 32}, "SHA-256"),
+        ("code", {"code_asset_hash": None}, "SHA-256"),
+        ("code", {"task_type": "stdio"}, "task_type"),
+        ("code", {"answers": ""}, "a list"),
+        ("if", {"ifeval_spec": []}, "non-empty list"),
+        ("if", {"ifeval_spec": [{"instruction_id": "nothing", "kwargs": {}}]}, "Unknown instruction"),
+    ],
+)
+def test_bad_fields_of_a_domain(tmp_path: Path, domain: str, bad: dict[str, Any], message: str) -> None:
+    row = {**CODE, "ifeval_spec": SPEC, "domain": domain, **bad}
+    with pytest.raises(ZgcmError, match=message):
+        read(write(tmp_path / "p.jsonl", row), domain=domain)
+
+
 def test_counts(tmp_path: Path) -> None:
     path = write(tmp_path / "p.jsonl", ROW)
     assert len(read(path, expected_rows=1)) == 1
@@ -82,6 +113,22 @@ def test_disjoint_by_content_not_by_name(tmp_path: Path) -> None:
         prompts.check_disjoint(train, valid)
     other = read(write(tmp_path / "o.jsonl", {**ROW, "messages": [{"role": "user", "content": "2+2"}]}))
     prompts.check_disjoint(train, other)
+
+
+def test_disjoint_by_runs_of_words_but_not_by_the_template() -> None:
+    def asked(name: str, text: str) -> prompts.Prompt:
+        return prompts.Prompt(name, [{"role": "user", "content": text}], ["2"], "", [0])
+
+    template = "Solve the problem below step by step and put the final answer at the very end: "
+    story = "a farmer sells three brown cows and buys five white geese at the market in Lund"
+    train = [asked(f"t{i}", template + f"what is {i} times {i}") for i in range(4)]
+    valid = [asked(f"v{i}", template + f"what is {i} plus {i}") for i in range(4)]
+    prompts.check_disjoint(train, valid)
+    told = asked("t4", "Once " + story.replace(" and", ",  AND"))
+    with pytest.raises(ZgcmError, match="13 words in a row") as caught:
+        prompts.check_disjoint([*train, told], [*valid, asked("v4", f"Today {story}.")])
+    assert caught.value.where == "sample_id v4" and "t4" in caught.value.found
+    prompts.check_disjoint([*train, told], [*valid, asked("v4", "Today " + " ".join(story.split()[:12]))])
 
 
 def test_demo_prompts_are_valid_and_disjoint() -> None:

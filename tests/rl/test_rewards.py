@@ -22,7 +22,7 @@ PAIRS = [
 
 @pytest.mark.parametrize("split", ["tuned", "held_out"])
 def test_precision_and_recall(split: str) -> None:
-    """Own pairs with the verdict of a person; `held_out` was written before the code and never tuned on."""
+    """Own pairs with the verdict of a person; `held_out` was kept aside and never tuned on."""
     pairs = [pair for pair in PAIRS if pair["split"] == split]
     accepted = [pair for pair in pairs if equal(candidate(pair["answer"]), pair["gold"])]
     right = [pair for pair in accepted if pair["equal"]]

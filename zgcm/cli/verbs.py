@@ -10,8 +10,10 @@ from zgcm.cli import (  # noqa: F401
     plan,
     preflight,
     profile,
+    prompts,
     recipe,
     report,
+    reward,
     rl,
     run,
     status,
@@ -35,18 +37,16 @@ PANELS = {
     "Plain files, without a recipe": ("profile", "decontaminate", "inspect", "convert"),
     "Generated files of this repository": ("schema", "keys"),
 }
-"""Heading -> verbs, in the order of the help. (`sources` is a group of verbs; Typer lists it after them.)"""
-GROUPS = {"sources": DATA}
+"""Heading -> verbs, in the order of the help. (Groups like `sources` come last.)"""
+GROUPS = {"sources": DATA, "prompts": "Reinforcement learning", "reward": "Reinforcement learning"}
 
 
 def arrange() -> None:
-    """Raises ValueError for a verb that stands in no panel."""
-    places = {verb: panel for panel, verbs in PANELS.items() for verb in verbs}
-    order = list(places)
+    order = [verb for verbs in PANELS.values() for verb in verbs]
     app.registered_commands.sort(key=lambda command: order.index(_name(command)))
     for command in app.registered_commands:
         command.cls = Verb
-        command.rich_help_panel = places[_name(command)]
+        command.rich_help_panel = next(panel for panel, verbs in PANELS.items() if _name(command) in verbs)
     for group in app.registered_groups:
         group.rich_help_panel = GROUPS[str(group.name)]
         assert group.typer_instance is not None

@@ -2,8 +2,10 @@
 
 import json
 import random
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,15 @@ from zgcm.errors import ZgcmError
 from zgcm.io import canonical_json, sha256_bytes
 
 REQUIRED = ("sample_id", "domain", "task_type", "messages", "answers")
+DOMAIN_FIELDS: dict[str, tuple[str, ...]] = {
+    "math": (),
+    "code": ("code_asset_hash",),
+    "if": ("ifeval_spec",),
+}
+"""Fields that a domain needs besides."""
+GRAM = 13
+"""Words in a row that make two prompts the same."""
+CODE_TASKS = ("code", "code_stdio")
 ROLES = ("system", "user", "assistant", "tool")
 
 
@@ -21,6 +32,10 @@ class Prompt:
     answers: list[str]
     benchmark: str
     token_ids: list[int]
+    ifeval_spec: list[dict[str, Any]] = field(default_factory=list)
+    """Constraints of the domain `if`: {instruction_id, kwargs}."""
+    code_asset_hash: str = ""
+    """Of the domain `code`: SHA-256 of its tests."""
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -54,7 +69,7 @@ def validate(
     prompts: list[Prompt] = []
     seen: dict[str, str] = {}
     for where, row in rows:
-        _check_row(where, row, domain)
+        check_row(where, row, domain)
         sample_id = str(row["sample_id"])
         if sample_id in seen:
             raise ZgcmError(
@@ -71,7 +86,13 @@ def validate(
             )
         answers = [str(answer) for answer in row["answers"]]
         benchmark = str(row.get("benchmark", ""))
-        prompts.append(Prompt(sample_id, row["messages"], answers, benchmark, token_ids))
+        prompts.append(
+            Prompt(
+                *(sample_id, row["messages"], answers, benchmark, token_ids),
+                ifeval_spec=row["ifeval_spec"] if domain == "if" else [],
+                code_asset_hash=row["code_asset_hash"] if domain == "code" else "",
+            )
+        )
     if not prompts:
         raise ZgcmError("No prompts", where=source)
     if expected_rows is not None and len(prompts) != expected_rows:
@@ -81,14 +102,22 @@ def validate(
     return prompts
 
 
-def _check_row(where: str, row: dict[str, Any], domain: str) -> None:
-    missing = sorted(set(REQUIRED) - row.keys())
+def check_row(where: str, row: dict[str, Any], domain: str) -> None:
+    """Raises ZgcmError unless a row has the fields of a prompt of its domain, well formed."""
+    missing = sorted({*REQUIRED, *DOMAIN_FIELDS[domain]} - row.keys())
     if missing:
         raise ZgcmError("Fields are missing", where=where, found=f"no {', '.join(missing)}")
     if row["domain"] != domain:
         raise ZgcmError("Wrong domain", where=where, found=repr(row["domain"]), expected=repr(domain))
-    if not isinstance(row["answers"], list) or not row["answers"]:
-        raise ZgcmError("`answers` must be a non-empty list", where=where, found=repr(row["answers"])[:80])
+    if not isinstance(row["answers"], list) or (domain == "math" and not row["answers"]):
+        kind = "a non-empty list" if domain == "math" else "a list"
+        raise ZgcmError(f"`answers` must be {kind}", where=where, found=repr(row["answers"])[:80])
+    if domain == "code":
+        _check_code(where, row)
+    if domain == "if":
+        from zgcm.rl.rewards.instruction import check_spec
+
+        check_spec(where, row["ifeval_spec"])
     messages = row["messages"]
     if not isinstance(messages, list) or not messages:
         raise ZgcmError("`messages` must be a non-empty list", where=where, found=repr(messages)[:80])
@@ -104,8 +133,20 @@ def _check_row(where: str, row: dict[str, Any], domain: str) -> None:
             raise ZgcmError("A message needs `content`, a string", where=where, found=repr(message)[:80])
 
 
+def _check_code(where: str, row: dict[str, Any]) -> None:
+    if row["task_type"] not in CODE_TASKS:
+        found, expected = repr(row["task_type"]), " or ".join(CODE_TASKS)
+        raise ZgcmError("Wrong `task_type`", where=where, found=found, expected=expected)
+    if not re.fullmatch(r"[0-9a-f]{64}", str(row["code_asset_hash"])):
+        raise ZgcmError(
+            "`code_asset_hash` must be a SHA-256",
+            where=where, found=repr(row["code_asset_hash"])[:80], expected="64 small hexadecimal digits",
+        )  # fmt: skip
+
+
 def check_disjoint(train: Sequence[Prompt], valid: Sequence[Prompt]) -> None:
-    """No validation prompt may be trained on, whatever its sample_id. Raises ZgcmError naming one that is."""
+    """No validation prompt may be trained on, whatever its sample_id: neither word for word nor with a run of
+    GRAM words in common. Raises ZgcmError naming one that is."""
     trained = {canonical_json(prompt.messages): prompt.sample_id for prompt in train}
     for prompt in valid:
         same = trained.get(canonical_json(prompt.messages))
@@ -116,11 +157,58 @@ def check_disjoint(train: Sequence[Prompt], valid: Sequence[Prompt]) -> None:
                 found=f"the same messages in training sample {same}",
                 hint="remove it from one of the two files",
             )
+    _check_runs(train, valid)
+
+
+def _check_runs(train: Sequence[Prompt], valid: Sequence[Prompt]) -> None:
+    sides = [[_grams(prompt) for prompt in side] for side in (train, valid)]
+    template = _frequent(sides[0]) | _frequent(sides[1])
+    trained, held = ([_outside(grams, template) for grams in side] for side in sides)
+    owners = {gram: place for place, grams in enumerate(held) for gram in grams}
+    for prompt, grams in zip(train, trained, strict=True):
+        shared = grams & owners.keys()
+        if shared:
+            other = valid[min(owners[gram] for gram in shared)]
+            raise ZgcmError(
+                f"A validation prompt shares {GRAM} words in a row with the training set",
+                where=f"sample_id {other.sample_id}",
+                found=f"{len(shared)} such runs in training sample {prompt.sample_id}",
+                hint="remove it from one of the two files",
+            )
+
+
+def _grams(prompt: Prompt) -> list[int]:
+    """Hashes of every run of GRAM words of what the user says, in order; punctuation and case aside."""
+    from zgcm.corpus.shingles import gram_hashes, word_hashes, words
+
+    text = "\n".join(message["content"] for message in prompt.messages if message["role"] == "user")
+    grams: list[int] = gram_hashes(word_hashes(words(text)), GRAM).tolist()
+    return grams
+
+
+def _frequent(side: list[list[int]]) -> set[int]:
+    """Runs in more than half of a file's prompts (of four or more): a template round every question."""
+    if len(side) < 4:
+        return set()
+    counts = Counter(gram for grams in side for gram in set(grams))
+    return {gram for gram, count in counts.items() if count > len(side) / 2}
+
+
+def _outside(grams: list[int], template: set[int]) -> set[int]:
+    """Runs that hold no word of the template: none of the GRAM - 1 runs on either side is part of it."""
+    places = [place for place, gram in enumerate(grams) if gram in template]
+    covered = {near for place in places for near in range(place - GRAM + 1, place + GRAM)}
+    return {gram for place, gram in enumerate(grams) if place not in covered}
 
 
 def digest(prompts: Sequence[Prompt]) -> str:
     """SHA-256 over everything that the run uses of the prompts."""
-    return sha256_bytes(canonical_json([[p.sample_id, p.messages, p.answers, p.token_ids] for p in prompts]))
+    used = [[p.sample_id, p.messages, p.answers, p.token_ids, *_of_domain(p)] for p in prompts]
+    return sha256_bytes(canonical_json(used))
+
+
+def _of_domain(prompt: Prompt) -> list[Any]:
+    return [value for value in (prompt.ifeval_spec, prompt.code_asset_hash) if value]
 
 
 def steps_per_epoch(count: int, batch_size: int, drop_last: bool) -> int:

@@ -50,11 +50,11 @@ def candidate(answer: str) -> str:
             return _inside(formula)
         return _SENTENCE_END.split(rest, maxsplit=1)[0].strip()
     last_line = text.splitlines()[-1] if text else ""
-    if formulas := list(_MATH.finditer(last_line)):
-        return _inside(formulas[-1])
-    if re.search(r"[A-Za-z\u4e00-\u9fff]{2,}", last_line) and (numbers := _NUMBER.findall(last_line)):
+    formulas = list(_MATH.finditer(last_line))
+    after = last_line[formulas[-1].end() :] if formulas else last_line
+    if re.search(r"[A-Za-z\u4e00-\u9fff]{2,}", after) and (numbers := _NUMBER.findall(after)):
         return str(numbers[-1])
-    return text
+    return _inside(formulas[-1]) if formulas else text
 
 
 def _inside(formula: re.Match[str]) -> str:

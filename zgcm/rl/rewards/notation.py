@@ -34,6 +34,8 @@ _SYNONYMS = (
     (r"\\(?:text(?:bf|it|rm|sf|tt|normal)|mathrm|mathbf|mathit|mathsf|bm|boldsymbol|mbox|hbox)\b", r"\\text"),
     (r"\\operatorname\*?\s*\{(\w+)\}", r"\\\1 "),
     (r"\\Reals\b|\\R\b|\\bf R\b", r"\\mathbb{R}"),
+    (r"\\begin\s*\{array\}\s*\{[^{}]*\}", r"\\begin{pmatrix}"),
+    (r"\\end\s*\{array\}", r"\\end{pmatrix}"),
     (r"\\degree\b", r"^{\\circ}"),
     (r"\^\s*\\circ\b", r"^{\\circ}"),
     (r"\\(?:left|right)\s*\.", ""),

@@ -208,6 +208,8 @@ def _equations(found: str, gold: str, part: Same) -> bool | None:
     if len(one) > 2 and len(other) == 1:  # a derivation: a = b = c
         return part(one[-1], gold)
     if len(one) == 1 or len(other) == 1:
+        if len(one) == 2 and not re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", one[0])):
+            return part(one[1], gold)  # a computation: 12 + 5 = 17
         return bool(name or gold_name) and part(value, gold_value)
     if len(one) != 2 or len(other) != 2:
         return part(one[-1], other[-1])

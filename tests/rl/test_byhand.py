@@ -1,0 +1,97 @@
+"""`zgcm reward`: rewards with reasons, and errors that name the line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from zgcm.cli.app import app
+from zgcm.cli.verbs import arrange  # noqa: F401  (registers the verbs)
+from zgcm.errors import ZgcmError
+
+MATH = {
+    "sample_id": "a",
+    "domain": "math",
+    "task_type": "math",
+    "messages": [{"role": "user", "content": "1/2?"}],
+    "answers": ["7", r"\frac12"],
+}
+SPEC = [
+    {"instruction_id": "punctuation:no_comma", "kwargs": {}},
+    {"instruction_id": "length_constraints:number_words", "kwargs": {"relation": "at least", "num_words": 2}},
+]
+INSTRUCTION = {**MATH, "domain": "if", "answers": [], "ifeval_spec": SPEC}
+
+
+def write(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def score(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["reward", *arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def scored(path: Path) -> list[tuple[float, str | None, str]]:
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [(row["reward"], row["answer"], row["reason"]) for row in rows]
+
+
+def test_math(tmp_path: Path) -> None:
+    texts = [
+        r"x</think>\boxed{0.5}<|endoftext|>",
+        r"</think>\boxed{8}",
+        r"\boxed{7}",
+        "</think> <|endoftext|>",
+        r"</think>\boxed{\sum_{k=1}^{10^9} k^{1/3}}",
+    ]
+    path = write(tmp_path / "c.jsonl", *({**MATH, "completion": text} for text in texts))
+    summary = score("math", str(path), "--timeout", "3", "--workers", "1")
+    assert (summary["rows"], summary["mean_reward"]) == (5, 0.2)
+    rows = scored(tmp_path / "c.rewards.jsonl")
+    assert rows[:4] == [
+        (1.0, "0.5", r"equal: \frac12"),
+        (0.0, "8", "not equal"),
+        (0.0, None, "no </think>"),
+        (0.0, None, "empty answer"),
+    ]
+    assert rows[4][0] == 0 and rows[4][2] == "not judged: timeout"
+
+
+def test_instructions(tmp_path: Path) -> None:
+    texts = ("</think>two words", "</think>a, b", "</think>,", "two words")
+    path = write(tmp_path / "c.jsonl", *({**INSTRUCTION, "completion": text} for text in texts))
+    assert score("if", str(path), "--output", str(tmp_path / "o.jsonl"))["rows"] == 4
+    rows = scored(tmp_path / "o.jsonl")
+    assert [row[0] for row in rows] == [1.0, 0.5, 0.0, 0.0]
+    assert rows[1][2] == "not satisfied: punctuation:no_comma" and rows[3][2] == "no </think>"
+
+
+@pytest.mark.parametrize(
+    ("domain", "row", "message"),
+    [
+        ("math", MATH, "completion"),
+        ("math", {**MATH, "completion": None}, "completion"),
+        ("math", {**INSTRUCTION, "completion": "x"}, "'math'"),
+        ("math", {**MATH, "answers": [], "completion": "x"}, "non-empty list"),
+        ("if", {**MATH, "domain": "if", "completion": "x"}, "no ifeval_spec"),
+        (
+            "if",
+            {**INSTRUCTION, "ifeval_spec": [{"instruction_id": "x", "kwargs": {}}], "completion": "x"},
+            "'x'",
+        ),
+    ],
+)
+def test_errors_name_the_line_and_leave_nothing(
+    tmp_path: Path, domain: str, row: dict[str, Any], message: str
+) -> None:
+    good = {**(MATH if domain == "math" else INSTRUCTION), "completion": "</think>7"}
+    path = write(tmp_path / "c.jsonl", good, row)
+    with pytest.raises(ZgcmError, match=message) as caught:
+        CliRunner().invoke(app, ["reward", domain, str(path)], catch_exceptions=False)
+    assert caught.value.where == f"{path}:2"
+    assert list(tmp_path.iterdir()) == [path]

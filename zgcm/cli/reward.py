@@ -1,0 +1,88 @@
+"""`zgcm reward math|if FILE`: score completions by hand, with the rewards of training."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zgcm.cli.app import JsonOption, app
+
+reward_app = typer.Typer(
+    no_args_is_help=True, help="Score completions of yours with the rewards of training."
+)
+app.add_typer(reward_app, name="reward")
+
+FileArgument = Annotated[
+    Path,
+    typer.Argument(metavar="FILE.jsonl", help="Rows with a prompt's fields (docs/rl.md) and `completion`."),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Where the scores go.", show_default="FILE.rewards.jsonl"),
+]
+SpecialOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--special-token", help="Removed from answers; repeat for several.", show_default="<|endoftext|>"
+    ),
+]
+
+
+@reward_app.command("math")
+def math_command(
+    file: FileArgument,
+    output: OutputOption = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0, help="Relative error forgiven in decimals; 0 is strict.")
+    ] = 0.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one answer against one label.")] = 8.0,
+    workers: Annotated[int | None, typer.Option(min=1, help="Verifier processes. [all cores]")] = None,
+    special_token: SpecialOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score mathematics: 1 when the visible answer equals any of the row's `answers`, else 0.
+
+    Writes one line a row: sample_id, reward, answer (what was compared) and reason: `equal: LABEL`,
+    `not equal`, `not judged: timeout`, `no </think>`, `empty answer`.
+    """
+    from zgcm.rl.rewards.byhand import math_scorer, score_file
+    from zgcm.rl.rewards.pool import verifier_pool
+
+    with verifier_pool(workers or len(os.sched_getaffinity(0)), timeout, tolerance) as pool:
+        scorer = math_scorer(pool, special_token or ["<|endoftext|>"])
+        _say(score_file(file, _output(file, output), "math", scorer, _progress()), as_json)
+
+
+@reward_app.command("if")
+def instruction_command(
+    file: FileArgument,
+    output: OutputOption = None,
+    special_token: SpecialOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score instruction following: the share of the row's `ifeval_spec` that the visible answer satisfies.
+
+    Writes one line a row: sample_id, reward, answer and reason: `all satisfied`, or which constraints are
+    not. Every constraint is checked before the first row is scored.
+    """
+    from zgcm.rl.rewards.byhand import instruction_scorer, score_file
+
+    scorer = instruction_scorer(special_token or ["<|endoftext|>"])
+    _say(score_file(file, _output(file, output), "if", scorer, _progress()), as_json)
+
+
+def _output(file: Path, output: Path | None) -> Path:
+    return output or file.with_name(f"{file.name.removesuffix('.jsonl')}.rewards.jsonl")
+
+
+def _progress() -> Callable[[str], None]:
+    return lambda line: typer.echo(line, err=True)
+
+
+def _say(done: dict[str, Any], as_json: bool) -> None:
+    reasons = ", ".join(f"{count} {reason}" for reason, count in done["reasons"].items())
+    line = f"{done['output']}: {done['rows']} rows, mean reward {done['mean_reward']:.3f} ({reasons})"
+    typer.echo(json.dumps(done, sort_keys=True) if as_json else line)

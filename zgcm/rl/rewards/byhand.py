@@ -1,0 +1,126 @@
+"""Scores a file of completions: `zgcm reward`. The same rewards as in training, each with its reason."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import batched
+from pathlib import Path
+from typing import Any
+
+from zgcm.errors import ZgcmError
+from zgcm.io import atomic_open
+from zgcm.rl.completion import THINK_END, visible_answer
+from zgcm.rl.prompts import check_row, read_rows
+from zgcm.rl.rewards.pool import VerifierPool
+
+BATCH = 64
+Scored = dict[str, Any]
+"""sample_id, reward in [0, 1], answer (what was compared; None without one), reason."""
+Scorer = Callable[[Sequence[dict[str, Any]]], list[Scored]]
+
+
+def completions(path: Path, domain: str) -> Iterator[dict[str, Any]]:
+    """Rows with a prompt's fields and `completion`. Raises ZgcmError naming file and line."""
+    for where, row in read_rows(path):
+        check_row(where, row, domain)
+        if not isinstance(row.get("completion"), str):
+            raise ZgcmError(
+                "A row needs `completion`, the model's whole output", where=where,
+                found=repr(row["completion"])[:80] if "completion" in row else "no completion",
+                expected="a string, with its thinking",
+            )  # fmt: skip
+        yield row
+
+
+def score_file(
+    source: Path, output: Path, domain: str, scorer: Scorer, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Write one JSON line a row, in their order. Returns rows, mean reward and how often each reason came."""
+    if output.exists() and output.samefile(source):
+        raise ZgcmError(
+            "The output would replace the input", where=str(output), hint="choose another --output"
+        )
+    rows = list(completions(source, domain))  # every row is checked before the first is judged
+    if not rows:
+        raise ZgcmError("No rows", where=str(source))
+    rewards: list[float] = []
+    reasons: Counter[str] = Counter()
+    with atomic_open(output) as stream:
+        for batch in batched(rows, BATCH):
+            for scored in scorer(batch):
+                stream.write(json.dumps(scored, ensure_ascii=False).encode() + b"\n")
+                rewards.append(scored["reward"])
+                reasons[scored["reason"].split(":")[0]] += 1
+            say(f"{len(rewards)}/{len(rows)} rows, mean reward {sum(rewards) / len(rewards):.3f}")
+    return {
+        "rows": len(rows),
+        "mean_reward": sum(rewards) / len(rewards),
+        "reasons": dict(sorted(reasons.items())),
+        "output": str(output),
+    }
+
+
+def math_scorer(pool: VerifierPool, special_tokens: Iterable[str]) -> Scorer:
+    """1 when the answer equals any label, 0 otherwise."""
+    from zgcm.rl.rewards.math import candidate
+
+    def score(rows: Sequence[dict[str, Any]]) -> list[Scored]:
+        answers = [visible_answer(row["completion"], special_tokens) for row in rows]
+        found = [None if answer is None else candidate(answer) for answer in answers]
+        pairs = [
+            (answer, str(label))
+            for answer, row in zip(found, rows, strict=True)
+            if answer is not None
+            for label in row["answers"]
+        ]
+        verdicts = dict(zip(pairs, pool.judge(pairs), strict=True))
+        scored = []
+        for answer, row in zip(found, rows, strict=True):
+            labels = [str(label) for label in row["answers"]]
+            mine = [verdicts[answer, label] for label in labels] if answer is not None else []
+            right = [label for label, verdict in zip(labels, mine, strict=False) if verdict.equal]
+            failed = [verdict.failure for verdict in mine if verdict.failure]
+            reason = (
+                _missing(row["completion"]) if answer is None
+                else f"equal: {right[0]}" if right
+                else f"not judged: {failed[0]}" if failed
+                else "not equal"
+            )  # fmt: skip
+            scored.append(_result(row, float(bool(right)), answer, reason))
+        return scored
+
+    return score
+
+
+def instruction_scorer(special_tokens: Iterable[str]) -> Scorer:
+    """The share of satisfied constraints."""
+    from zgcm.rl.rewards.instruction import fraction, satisfied
+
+    def score(rows: Sequence[dict[str, Any]]) -> list[Scored]:
+        scored = []
+        for row in rows:
+            answer = visible_answer(row["completion"], special_tokens)
+            verdicts = satisfied(answer, row["ifeval_spec"])
+            unmet = [
+                constraint["instruction_id"]
+                for constraint, met in zip(row["ifeval_spec"], verdicts, strict=True)
+                if not met
+            ]
+            reason = (
+                _missing(row["completion"]) if answer is None
+                else f"not satisfied: {', '.join(unmet)}" if unmet
+                else "all satisfied"
+            )  # fmt: skip
+            scored.append(_result(row, fraction(verdicts), answer, reason))
+        return scored
+
+    return score
+
+
+def _missing(completion: str) -> str:
+    """Why a completion has no visible answer."""
+    return "empty answer" if THINK_END in completion else f"no {THINK_END}"
+
+
+def _result(row: dict[str, Any], reward: float, answer: str | None, reason: str) -> Scored:
+    return {"sample_id": row["sample_id"], "reward": reward, "answer": answer, "reason": reason}
