@@ -102,7 +102,7 @@ def test_counts(tmp_path: Path) -> None:
         read(path, expected_rows=2)
     with pytest.raises(ZgcmError, match="No prompts"):
         read(write(tmp_path / "empty.jsonl"))
-    with pytest.raises(ZgcmError, match="No such prompt file"):
+    with pytest.raises(ZgcmError, match="No such file"):
         read(tmp_path / "absent.jsonl")
 
 

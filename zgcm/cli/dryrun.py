@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from zgcm import reasons
-from zgcm.cli.progress import show
+from zgcm.cli.progress import Teller, show
 from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.layout import Layout
@@ -45,14 +44,8 @@ class Job:
     wildcards: dict[str, str]
 
 
-class LogHandler(LogHandlerBase):
+class LogHandler(Teller):
     """Collects the jobs, and says them when Snakemake is through."""
-
-    writes_to_stream = True
-    writes_to_file = False
-    has_filter = True
-    has_formatter = True
-    needs_rulegraph = False
 
     def __post_init__(self) -> None:
         self.told: list[dict[str, Any]] = []

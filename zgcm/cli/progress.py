@@ -19,14 +19,18 @@ SHOWN = ("Nothing to be done", "Complete log")
 SAID_BETTER = ("CalledProcessError", "At least one job did not complete")  # by `on_error`
 
 
-class LogHandler(LogHandlerBase):
-    """Turns Snakemake's events into lines on stdout."""
+class Teller(LogHandlerBase):
+    """Says on stdout what happens, in place of Snakemake."""
 
     writes_to_stream = True
     writes_to_file = False
     has_filter = True
     has_formatter = True
     needs_rulegraph = False
+
+
+class LogHandler(Teller):
+    """Turns Snakemake's events into lines on stdout."""
 
     def __post_init__(self) -> None:
         self.started: dict[int, float] = {}

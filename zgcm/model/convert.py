@@ -4,9 +4,7 @@ Both directions hold one Megatron tensor in memory at a time (and the writer of 
 vocabulary is padded and trimmed explicitly (`resize_vocabulary`).
 """
 
-import contextlib
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +61,6 @@ def fuse(entry: Entry, parts: Mapping[str, torch.Tensor]) -> torch.Tensor:
     return torch.cat(blocks, dim=1).reshape(entry.megatron_shape())
 
 
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """torch warns that no process group exists, which is what `no_dist` asks for."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-        yield
-
-
 # --- reading Megatron ------------------------------------------------------------------------------------
 
 
@@ -105,7 +95,7 @@ def read_megatron(checkpoint: Path, model: Model, vocabulary: int, rows: int) ->
         stored = index[entry.key]
         assert isinstance(stored, TensorStorageMetadata)
         fused = torch.empty(stored.size, dtype=stored.properties.dtype)
-        with quiet(), reading(checkpoint):
+        with reading(checkpoint):
             dcp.load({entry.key: fused}, storage_reader=reader, no_dist=True)
         if entry.vocabulary:
             fused = resize_vocabulary(fused, rows, vocabulary)
@@ -188,7 +178,7 @@ def write_megatron(directory: Path, checkpoint: Path, model: Model, vocabulary: 
     state["common_state/shard_0_1"] = [{"iteration": 0, "checkpoint_version": 3.0}]
     release = checkpoint / "release"
     release.mkdir(parents=True)
-    with quiet(), writing(release):
+    with writing(release):
         dcp.save(
             state,
             # One file per tensor: torch keeps all tensors of a file in memory until the file is written.

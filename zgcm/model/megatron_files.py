@@ -145,11 +145,10 @@ def _common_state(checkpoint: Path, entries: dict[str, Any]) -> dict[str, Any]:
     """What is saved once for all ranks: an entry of the checkpoint, of older ones a file."""
     import torch
 
-    from zgcm.model.convert import quiet
     from zgcm.model.told import reading
 
     key, file = "common_state/shard_0_1", checkpoint / "common.pt"
-    with quiet(), reading(checkpoint), warnings.catch_warnings():
+    with reading(checkpoint), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unpickling imports megatron-core, which laments what a CPU lacks
         if file.is_file():
             return torch.load(file, map_location="cpu", weights_only=False)

@@ -2,6 +2,7 @@
 
 import contextlib
 import pickle
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +29,8 @@ def cause(error: BaseException) -> BaseException:
 def reading(checkpoint: Path) -> Iterator[None]:
     """Raises ZgcmError when the checkpoint, or one file of it, cannot be read."""
     try:
-        yield
+        with _quiet():
+            yield
     except UNREADABLE as error:
         found = cause(error)
         said = (str(found) or type(found).__name__).splitlines()[0].split(". This is an internal")[0]
@@ -45,7 +47,8 @@ def writing(directory: Path) -> Iterator[None]:
     """Raises ZgcmError when the disk is full or refuses, or when that is what a part of the save raised; any
     other error as it was."""
     try:
-        yield
+        with _quiet():
+            yield
     except FAILED as error:
         found = cause(error)
         if is_disk_full(found):
@@ -54,3 +57,11 @@ def writing(directory: Path) -> Iterator[None]:
         if isinstance(said, ZgcmError):
             raise said from error
         raise
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """torch warns that no process group exists, which is what `no_dist` asks for."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        yield

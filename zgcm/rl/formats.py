@@ -11,14 +11,14 @@ import ast
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open, sha256_bytes, write_bytes, write_json
 from zgcm.rl.completion import last_boxed
-from zgcm.rl.prompts import check_row
+from zgcm.rl.prompts import check_row, read_rows
 
 Row = dict[str, Any]
 INSTRUCTION = "Write a Python program. Put it in one block fenced as python.\n\n"
@@ -34,7 +34,7 @@ def convert(source: Path, output: Path, form: str, assets: Path | None, name: st
         raise ZgcmError("Tests of code need a place", expected="--assets DIRECTORY")
     rows: list[Row] = []
     tests: dict[str, bytes] = {}
-    for number, (where, item) in enumerate(_items(source), 1):
+    for number, (where, item) in enumerate(read_rows(source), 1):
         try:
             identity, text, fields, asset = reader(item)
         except (KeyError, TypeError, ValueError, SyntaxError) as error:
@@ -76,23 +76,6 @@ def write_assets(root: Path, tests: dict[str, bytes]) -> None:
     known = sorted(path.name.removesuffix(".json.gz") for path in root.glob("[0-9a-f][0-9a-f]/*.json.gz"))
     digest = hashlib.sha256("\n".join(known).encode()).hexdigest()
     write_json(root / "manifest.json", {"assets": known, "sha256": digest})
-
-
-def _items(source: Path) -> Iterator[tuple[str, Row]]:
-    if not source.is_file():
-        raise ZgcmError("No such file", where=str(source))
-    with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as stream:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            where = f"{source}:{number}"
-            try:
-                item = json.loads(line)
-            except ValueError as error:
-                raise ZgcmError("Not valid JSON", where=where, found=str(error)) from error
-            if not isinstance(item, dict):
-                raise ZgcmError("A row is a JSON object", where=where, found=type(item).__name__)
-            yield where, item
 
 
 Read = tuple[Any, str, Row, list[str] | None]

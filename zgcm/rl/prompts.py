@@ -1,5 +1,6 @@
 """Prompt JSON Lines: read, validate, tokenize (as published), and the order in which steps use them."""
 
+import gzip
 import json
 import random
 import re
@@ -38,11 +39,11 @@ class Prompt:
     """Of the domain `code`: SHA-256 of its tests."""
 
 
-def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(file:line, row) of a prompt file, blank lines skipped. Raises ZgcmError for anything else."""
+def read_rows(path: Path, hint: str = "correct the path") -> Iterator[tuple[str, dict[str, Any]]]:
+    """(file:line, row) of JSON Lines, plain or .gz, no blank ones. Raises ZgcmError for anything else."""
     if not path.is_file():
-        raise ZgcmError("No such prompt file", where=str(path), hint="correct prompts.train or prompts.valid")
-    with path.open("rb") as stream:
+        raise ZgcmError("No such file", where=str(path), expected="rows of JSON Lines", hint=hint)
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
         for number, line in enumerate(stream, 1):
             if not line.strip():
                 continue
@@ -52,7 +53,7 @@ def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             except ValueError as error:
                 raise ZgcmError("Not valid JSON", where=where, found=str(error)) from error
             if not isinstance(row, dict):
-                raise ZgcmError("A prompt is a JSON object", where=where, found=type(row).__name__)
+                raise ZgcmError("A row is a JSON object", where=where, found=type(row).__name__)
             yield where, row
 
 

@@ -152,11 +152,10 @@ def listing(directory: Path, names: list[str]) -> Files:
 
 def describe(recipe: Recipe, name: str, checkpoint: Path, facts: Facts, tokenizer: str) -> dict[str, Any]:
     """The content of `done`; deterministic. Raises ZgcmError when the digest is not the pinned one."""
-    from zgcm.model.convert import quiet
     from zgcm.model.told import reading
     from zgcm.train.publish import weights_digest
 
-    with quiet(), reading(checkpoint.resolve()):
+    with reading(checkpoint.resolve()):
         digest = weights_digest(checkpoint)
     pinned = adopted_stage(recipe, name).weights_digest
     if pinned not in (None, digest):
