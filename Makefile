@@ -36,7 +36,7 @@ test-fast: lint ## the tests that take seconds (10 minutes at most)
 test-full: lint ## everything but Slurm, also the tests that take minutes each
 	$(PY) -m pytest -m "not slurm" tests
 
-test-slurm: env ## the tests on a real Slurm on this machine; says what to install when it is missing (10 minutes)
+test-slurm: env ## the tests on a real Slurm on this machine; says what to install when it is missing (some 20 minutes)
 	@scripts/slurm-lab check --accounting
 	$(PY) -m pytest -m "slurm and not long" tests/slurm
 
