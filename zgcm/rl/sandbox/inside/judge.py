@@ -67,7 +67,7 @@ def verdict(channel: int, test: str) -> dict[str, Any]:
     except Violation as error:
         return {"passed": False, "reason": f"the program broke the protocol: {error}"}
     except BaseException as error:
-        return {"passed": False, "reason": f"{type(error).__name__}: {error}"[:300]}
+        return {"passed": False, "reason": f"{type(error).__name__}: {error}"[:300].rstrip(": ")}
     if peer.violation:
         return {"passed": False, "reason": peer.violation}
     return {"passed": True, "reason": "passed"}
@@ -145,7 +145,7 @@ def _constructor(far: Far) -> Any:
 
 
 def offers(mine: Any, name: str, operation: str) -> bool:
-    """What a candidate may do to an object that a test passed to it: call functions, use public attributes and
+    """What a candidate may do to an object that a test passed to it: call functions, use attributes and
     operators of instances of the test's classes, replace their data. `f.__globals__` holds the answers."""
     of_test = type(mine).__module__ == "__main__"
     if operation == "operator":
