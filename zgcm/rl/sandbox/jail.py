@@ -6,6 +6,7 @@ session. The uid is never 0: under root every slot has a uid of its own. `attest
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from zgcm.rl.sandbox.image import SYSTEM_LIBRARIES, Image
 
 FIRST_UID = 61000
 """Under root, slot N runs as FIRST_UID + N. Within the jail every uid is 65534."""
+PR_SET_CHILD_SUBREAPER = 36
 OVERHEAD_PROCESSES = 8
 """bubblewrap's own, and threads, on top of a jail's limit in its control group."""
 TABLES = 64 << 20
@@ -49,6 +51,9 @@ class Jail:
 
 
 def jail(image: Image, limits: Limits) -> Jail:
+    """From here on this process inherits a jail's first process when bubblewrap ends before it, and reaps it:
+    in a container, process 1 may not."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     return Jail(image, limits, seccomp.program(), tuple(cgroup.hierarchies()))
 
 
@@ -128,12 +133,13 @@ def running(
             extra_groups=None if user is None else [],
             start_new_session=True,
         )
-        child = 0
+        first = -1
         try:
             info_write.close()
             errors_write.close()
             try:
                 child = json.loads(info.read())["child-pid"]
+                first = os.pidfd_open(child)
                 cgroup.join(groups, process.pid)
                 cgroup.join(groups, child)
             except (ValueError, OSError) as error:
@@ -147,19 +153,23 @@ def running(
             block_write.close()
             yield Run(process, child)
         finally:
-            _kill(process, child)
+            _end(process, first)
 
 
-def _kill(process: subprocess.Popen[bytes], child: int) -> None:
-    """Kill the jail's first process: the kernel then kills the whole PID namespace, and bubblewrap ends
-    when it is empty. The pid is still ours: bubblewrap, its parent, has not been waited for."""
-    if child and process.poll() is None:
+def _end(process: subprocess.Popen[bytes], first: int) -> None:
+    """Kill the jail's first process (`first`: its pidfd): the kernel then kills the whole PID namespace.
+    Whoever is its parent by now, bubblewrap or this process, waits until it is gone."""
+    if first >= 0:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
+            signal.pidfd_send_signal(first, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5)
     process.kill()
     process.wait()
+    if first >= 0:
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PIDFD, first, os.WEXITED)
+        os.close(first)
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             with contextlib.suppress(BrokenPipeError):
