@@ -15,7 +15,7 @@ def attest(jail: Jail, secrets: tuple[Path, ...] = ()) -> dict[str, Any]:
     """Every property is True, or ZgcmError names those that do not hold. `secrets`: paths that must be out of
     reach (tests, tokens). `cgroup` is what there is: False where only rlimits bound a jail."""
     limits = jail.limits
-    paths = [*SECRETS, *map(str, secrets), str(Path.cwd())]
+    paths = [*SECRETS, *map(str, secrets)]
     arguments = f"{limits.memory_bytes}, {limits.processes}, {limits.open_files}, {limits.scratch_bytes}"
     code = (
         f"from inside import limits, probe; limits.apply({arguments}, {PROBE_SECONDS}); "

@@ -63,11 +63,14 @@ class Sandbox:
                 theirs.close()
                 self._begin(channel, program, seconds)
                 started = time.monotonic()
-                with self.lock:
-                    socket.send_fds(self.orders, [b"1"], [channel.fileno(), judges.fileno()])
-                channel.close()
-                judges.close()
-                _send(report, {"test": test, "seconds": math.ceil(seconds)})
+                try:
+                    with self.lock:
+                        socket.send_fds(self.orders, [b"1"], [channel.fileno(), judges.fileno()])
+                    channel.close()
+                    judges.close()
+                    _send(report, {"test": test, "seconds": math.ceil(seconds)})
+                except OSError as error:
+                    raise StartError("The judge has ended", hint="start the sandbox again") from error
                 answer = _line(report, started + seconds)
                 took = time.monotonic() - started
         if answer is None:
