@@ -107,6 +107,7 @@ def test_what_is_no_verdict(server: Server) -> None:
         Client("http://127.0.0.1:9", TOKEN, pauses=(0.0,)).verify(BODY)
 
 
+@pytest.mark.slow
 def test_a_full_queue_says_so_and_recovers(server: Server) -> None:
     slow = {**BODY, "program": "def f(x):\n    while True: pass", "max_execution_time": 1.5}
     with ThreadPoolExecutor(8) as threads:
@@ -117,6 +118,7 @@ def test_a_full_queue_says_so_and_recovers(server: Server) -> None:
     assert server.client.verify(BODY)["test_count"] == 3
 
 
+@pytest.mark.slow
 def test_drain(tmp_path: Path) -> None:
     server = Server(tmp_path)
     answers: list[Any] = []
