@@ -1,6 +1,12 @@
 """The data plane's bytes depend on recipe and inputs alone: not on the order of jobs, nor on threads."""
 
+import contextlib
+import os
 import random
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +29,9 @@ DOCUMENTS = {
     "demo_conversations": 90,
 }
 TOKENS = {"pretrain_1t": 12_000, "pretrain_3p2t": 12_000, "midtrain_mix64": 6_000, "midtrain_mix16": 4_000}
+
+KILL_AFTER = (0.3, 2.0)
+"""Seconds: from the imports to the end of most jobs."""
 
 Job = tuple[str, ...]
 """A verb and its arguments."""
@@ -66,7 +75,7 @@ def jobs_of(recipe: Recipe) -> dict[Job, list[Job]]:
     return jobs
 
 
-def run_all(directory: Path, seed: int, threads: int) -> dict[str, bytes]:
+def run_all(directory: Path, seed: int, threads: int, killed_first: bool = False) -> dict[str, bytes]:
     overlay = directory / "small.yaml"
     overlay.write_text(yaml.safe_dump(small(threads)))
     places = ["--recipe", str(TINY), "--recipe", str(overlay), "--directory", str(directory)]
@@ -75,12 +84,25 @@ def run_all(directory: Path, seed: int, threads: int) -> dict[str, bytes]:
     done: set[Job] = set()
     while waiting:
         job = chance.choice([job for job, needed in waiting.items() if done.issuperset(needed)])
+        if killed_first:
+            kill([*job, *places], chance.uniform(*KILL_AFTER))
         answer = CliRunner().invoke(app, [*job, *places])
         assert answer.exit_code == 0, (job, answer.output, answer.exception)
         done.add(job)
         del waiting[job]
     files = sorted(path for path in (directory / "results").rglob("*") if path.is_file())
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+def kill(arguments: list[str], seconds: float) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zgcm.cli", *arguments],
+        start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    time.sleep(seconds)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 @pytest.mark.slow
@@ -94,3 +116,13 @@ def test_bytes_depend_on_neither_the_order_of_jobs_nor_threads(tmp_path: Path) -
     assert len(first) > 100
     assert first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
+
+
+@pytest.mark.long
+def test_every_job_killed_and_repeated_leaves_the_same_bytes(tmp_path: Path) -> None:
+    want, found = (tmp_path / name for name in ("want", "found"))
+    want.mkdir()
+    found.mkdir()
+    whole, killed = run_all(want, 1, 1), run_all(found, 1, 1, killed_first=True)
+    assert whole.keys() == killed.keys()
+    assert [name for name in whole if whole[name] != killed[name]] == []

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -72,7 +73,13 @@ def told(root: Path) -> str:
 
 
 def slurm(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+    """What a command of Slurm says; once more when a busy controller hangs up on it (SIGPIPE)."""
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if ended.returncode == -signal.SIGPIPE:
+        time.sleep(1)
+        return slurm(*command)
+    ended.check_returncode()
+    return ended.stdout.strip()
 
 
 def jobs(root: Path, states: str = "PENDING,RUNNING,COMPLETING") -> list[str]:

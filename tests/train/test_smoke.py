@@ -48,7 +48,7 @@ def test_the_first_steps_of_the_real_run(tmp_path):
     assert facts["learning_rates"][-1] < 0.01  # beyond the warm-up
     assert (facts["steps"], facts["stage_steps"]) == (5, 8)
     assert facts["tokens_per_second"] > 0 < facts["seconds_per_step"]
-    assert "one 5/8 loss" in answer.stderr
+    assert "one step 5 of 8 loss" in answer.stderr
 
 
 @pytest.fixture(scope="module")

@@ -52,8 +52,7 @@ def read_owner(run: Path) -> Owner | None:
         return None
     try:
         said = read_json(run / NAME)
-        # An earlier version did not write recipe_id.
-        return Owner(*({"recipe_id": "", **said}[field.name] for field in fields(Owner)))
+        return Owner(*(said[field.name] for field in fields(Owner)))
     except ZgcmError as error:
         if not (run / NAME).exists():  # released in between
             return None
