@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from zgcm.cli.app import app
 from zgcm.cli.verbs import arrange  # noqa: F401  (registers the verbs)
 from zgcm.errors import ZgcmError
+from zgcm.rl.formats import convert
 
 MATH = {
     "sample_id": "a",
@@ -69,6 +70,24 @@ def test_instructions(tmp_path: Path) -> None:
     rows = scored(tmp_path / "o.jsonl")
     assert [row[0] for row in rows] == [1.0, 0.5, 0.0, 0.0]
     assert rows[1][2] == "not satisfied: punctuation:no_comma" and rows[3][2] == "no </think>"
+
+
+def test_code(tmp_path: Path) -> None:
+    task = {"task_id": 1, "text": "Add one.", "test_list": ["assert f(1) == 2", "assert f(2) == 4"]}
+    source = write(tmp_path / "mbpp.jsonl", task)
+    convert(source, tmp_path / "p.jsonl", "mbpp", tmp_path / "assets", "mbpp")
+    row = json.loads((tmp_path / "p.jsonl").read_text())
+    program = "</think>```python\ndef f(x):\n    return {}\n```"
+    texts = (program.format("2 * x"), program.format("x + 1"), "</think>```cpp\nint x;\n```", "def f(x): 1")
+    path = write(tmp_path / "c.jsonl", *({**row, "completion": text} for text in texts))
+    assert score("code", str(path), "--assets", str(tmp_path / "assets"), "--timeout", "10")["rows"] == 4
+    rows = scored(tmp_path / "c.rewards.jsonl")
+    assert [(row[0], row[2]) for row in rows] == [
+        (1.0, "all passed"),
+        (0.5, "not passed: 1 of 2, AssertionError"),
+        (0.0, "no program"),
+        (0.0, "no </think>"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`zgcm reward math|if FILE`: score completions by hand, with the rewards of training."""
+"""`zgcm reward math|code|if FILE`: score completions by hand, with the rewards of training."""
 
 import json
 import os
@@ -54,6 +54,37 @@ def math_command(
     with verifier_pool(workers or len(os.sched_getaffinity(0)), timeout, tolerance) as pool:
         scorer = math_scorer(pool, special_token or ["<|endoftext|>"])
         _say(score_file(file, _output(file, output), "math", scorer, _progress()), as_json)
+
+
+@reward_app.command("code")
+def code_command(
+    file: FileArgument,
+    assets: Annotated[Path, typer.Option("--assets", help="Tests, as `zgcm prompts convert` writes them.")],
+    output: OutputOption = None,
+    max_tests: Annotated[int, typer.Option(min=1, max=64, help="Tests of one row that run.")] = 8,
+    timeout: Annotated[float, typer.Option(min=0.1, max=10, help="Seconds for one test.")] = 2.0,
+    slots: Annotated[int | None, typer.Option(min=1, help="Programs at a time. [all cores]")] = None,
+    special_token: SpecialOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score programs: the share of the row's tests that the visible answer's program passes.
+
+    Runs them in a sandbox of its own, attested first. Writes one line a row: sample_id, reward, answer (the
+    program) and reason: `all passed`, `not passed: 2 of 8, timeout`, `no program`, `no </think>`,
+    `empty answer`.
+    """
+    from zgcm.rl.rewards.byhand import code_scorer, score_file
+    from zgcm.rl.sandbox.attest import attest
+    from zgcm.rl.sandbox.image import image
+    from zgcm.rl.sandbox.jail import Limits, jail
+    from zgcm.rl.sandbox.verdict import sandbox
+
+    with image() as parts:
+        made = jail(parts, Limits())
+        attest(made, (assets.resolve(),))
+        with sandbox(made, slots or len(os.sched_getaffinity(0))) as judge:
+            scorer = code_scorer(judge, assets, max_tests, timeout, special_token or ["<|endoftext|>"])
+            _say(score_file(file, _output(file, output), "code", scorer, _progress()), as_json)
 
 
 @reward_app.command("if")

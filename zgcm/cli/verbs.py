@@ -16,6 +16,7 @@ from zgcm.cli import (  # noqa: F401
     reward,
     rl,
     run,
+    sandbox,
     status,
     tokens,
     train,
@@ -38,7 +39,12 @@ PANELS = {
     "Generated files of this repository": ("schema", "keys"),
 }
 """Heading -> verbs, in the order of the help. (Groups like `sources` come last.)"""
-GROUPS = {"sources": DATA, "prompts": "Reinforcement learning", "reward": "Reinforcement learning"}
+GROUPS = {
+    "sources": DATA,
+    "prompts": "Reinforcement learning",
+    "reward": "Reinforcement learning",
+    "sandbox": "Reinforcement learning",
+}
 
 
 def arrange() -> None:

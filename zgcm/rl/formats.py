@@ -101,11 +101,18 @@ def _math(item: Row) -> Read:
 
 
 def _humaneval(item: Row) -> Read:
+    test = humaneval_test(item)
+    text = INSTRUCTION + "Complete this:\n\n```python\n" + item["prompt"].rstrip() + "\n```"
+    return item.get("task_id"), text, {}, [test]
+
+
+def humaneval_test(item: Row) -> str:
+    """The test of a HumanEval row, with the helpers that its prompt defines. Raises KeyError, ValueError,
+    SyntaxError."""
     entry = item["entry_point"]
     test = f"{_before(item['prompt'], entry)}\n{item['test']}\n\ncheck({entry})\n"
     ast.parse(test)
-    text = INSTRUCTION + "Complete this:\n\n```python\n" + item["prompt"].rstrip() + "\n```"
-    return item.get("task_id"), text, {}, [test]
+    return test
 
 
 def _before(prompt: str, entry: str) -> str:

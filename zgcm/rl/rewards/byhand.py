@@ -3,15 +3,19 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import batched
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open
 from zgcm.rl.completion import THINK_END, visible_answer
 from zgcm.rl.prompts import check_row, read_rows
 from zgcm.rl.rewards.pool import VerifierPool
+
+if TYPE_CHECKING:
+    from zgcm.rl.sandbox.verdict import Sandbox
 
 BATCH = 64
 Scored = dict[str, Any]
@@ -113,6 +117,33 @@ def instruction_scorer(special_tokens: Iterable[str]) -> Scorer:
             )  # fmt: skip
             scored.append(_result(row, fraction(verdicts), answer, reason))
         return scored
+
+    return score
+
+
+def code_scorer(
+    judge: "Sandbox", root: Path, most: int, seconds: float, special_tokens: Iterable[str]
+) -> Scorer:
+    """The share of passed tests, of at most `most` chosen by the row's `prompt_hash` or its tests' hash."""
+    from zgcm.rl.completion import python_program
+    from zgcm.rl.sandbox import assets
+
+    def one(row: dict[str, Any]) -> Scored:
+        answer = visible_answer(row["completion"], special_tokens)
+        program = python_program(answer) if answer is not None else None
+        if answer is None or program is None:
+            return _result(row, 0.0, None, "no program" if answer else _missing(row["completion"]))
+        name, task = row["code_asset_hash"], row["task_type"]
+        tests = assets.load(root, name, task)
+        picked = assets.chosen(len(tests), str(row.get("prompt_hash") or name), most)
+        outcomes = judge.score(program, [tests[index] for index in picked], task, seconds)
+        failed = [outcome.reason for outcome in outcomes if not outcome.passed]
+        reason = f"not passed: {len(failed)} of {len(outcomes)}, {failed[0]}" if failed else "all passed"
+        return _result(row, 1 - len(failed) / len(outcomes), program, reason)
+
+    def score(rows: Sequence[dict[str, Any]]) -> list[Scored]:
+        with ThreadPoolExecutor(BATCH) as threads:
+            return list(threads.map(one, rows))
 
     return score
 

@@ -1,0 +1,162 @@
+"""Nobody gets a verdict that the program did not earn; honest programs get theirs."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hostile_programs import ANYTHING, HOSTILE
+from sandbox_tasks import TASKS
+
+from zgcm.rl.sandbox.jail import Jail
+from zgcm.rl.sandbox.verdict import Sandbox, same_output, sandbox
+
+QUICK = ("fork bomb", "memory flood", "daemon", "os._exit(0)", "equal to everything", "prints the verdict")
+"""Of the hostile programs, those that the fast suite runs."""
+TEST = "assert square(3) == 9 and square(4) == 16"
+HONEST = "def square(x): return x * x"
+
+
+@pytest.fixture(scope="module")
+def judge(a_jail: Jail) -> Iterator[Sandbox]:
+    with sandbox(a_jail, 2) as made:
+        yield made
+
+
+def jailed() -> set[int]:
+    """Processes in user namespaces other than ours."""
+    found = set()
+    mine = Path("/proc/self/ns/user").readlink()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if (path / "ns/user").readlink() != mine:
+                found.add(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in HOSTILE]
+)
+def test_hostile(judge: Sandbox, name: str) -> None:
+    before, threads = jailed(), threading.active_count()
+    started = time.monotonic()
+    outcome = judge.call(HOSTILE[name], TEST, 1.0)
+    assert not outcome.passed, outcome
+    assert time.monotonic() - started < 20
+    end = time.monotonic() + 5
+    while (left := jailed() - before) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not left and threading.active_count() <= threads + 2
+    assert judge.call(HONEST, TEST, 10).passed  # the next one is served
+
+
+def test_enough_hostile_programs() -> None:
+    assert len(HOSTILE) >= 30 and len(TASKS) >= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_tasks(judge: Sandbox, name: str) -> None:
+    test, right, wrong = TASKS[name]
+    outcome = judge.call(right, test, 10)
+    assert outcome.passed, outcome
+    assert not judge.call(wrong, test, 10).passed
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "assert abs(f(2) - 2.5) < 1e-6",
+        "assert f(2) in (1, 2)",
+        "assert 3 in f(2)",
+        "assert f(2) < 3",
+        "assert not f(2) != 4",
+        "assert f(2).x == 3",
+        "import math\nassert math.isclose(f(2), 4.0)",
+        "assert [f(1), f(2)] == [1, 4]",
+        "assert sorted([f(3), 1])[0] == 1",
+        "assert isinstance(f(2), int)",
+        "assert round(f(2) - 2.5, 3) == 0",
+        "assert {f(2)} == {0}",
+        "assert f(2) is True",
+        "try:\n    assert f(2) == 4\nexcept TypeError:\n    pass",
+    ],
+)
+def test_an_object_never_decides_about_a_value_of_the_test(judge: Sandbox, test: str) -> None:
+    assert not judge.call(ANYTHING + "def f(x): return Any()", test, 5).passed
+    assert not judge.call(
+        ANYTHING.replace("class Any", "class f") + "    def __init__(self, x): pass", test, 5
+    ).passed
+
+
+def test_callbacks_give_nothing_away(judge: Sandbox) -> None:
+    test = "SECRET = 7\ndef g(x): return x\nassert apply(g, 1) == SECRET"
+    for attempt in ("g.__globals__['SECRET']", "g.__code__.co_consts[0]", "g.__self__"):
+        outcome = judge.call(f"def apply(g, x): return {attempt}", test, 5)
+        assert "not for you" in outcome.reason, outcome
+
+
+def test_a_failed_assertion_in_a_callback_cannot_be_swallowed(judge: Sandbox) -> None:
+    test = "def g(x):\n    assert x == 5\napply(g)"
+    program = "def apply(g):\n    try: g(4)\n    except BaseException: pass"
+    assert not judge.call(program, test, 5).passed
+
+
+def test_a_bare_except_does_not_hide_the_end(judge: Sandbox) -> None:
+    test = "try:\n    f(1)\nexcept:\n    pass"
+    assert not judge.call("import os\ndef f(x): os._exit(0)", test, 5).passed
+    assert judge.call("def f(x): raise ValueError", test, 5).passed
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "wanted", "reason"),
+    [
+        ("print(int(input()) ** 2)", "12\n", "144", "passed"),
+        ("print(int(input()) ** 2)", ["12"], ["144"], "passed"),
+        ("print(0.1 + 0.2)", "", "0.3", "passed"),
+        ("print(1000001)", "", "1000000", "another output"),
+        ("print('YES', 'NO')", "", "YES NO NO", "another output"),
+        ("print('x' * 100_000)", "", "x" * 100_000, "passed"),
+        ("while True: print('x' * 10_000)", "", "x", "more than 65540 bytes of output"),
+        ("print(144); raise SystemExit(3)", "", "144", "exit status 3"),
+        ("print(144); import os; os._exit(0)", "", "144", "another output"),
+        ("import sys; sys.stdin.close(); print(1)", "x" * 1_000_000, "1", "passed"),
+        ("import sys; print(len(sys.stdin.read()))", "x" * 1_000_000, "1000000", "passed"),
+        ("import time; time.sleep(99)", "", "", "timeout"),
+        ("import os, time\nprint(1, flush=True)\nif os.fork() == 0: time.sleep(99)", "", "1", "passed"),
+        ("import os, time\nos.close(1)\ntime.sleep(99)", "", "", "timeout"),
+    ],
+)
+def test_programs_that_read_and_write(
+    judge: Sandbox, program: str, given: object, wanted: object, reason: str
+) -> None:
+    seconds = 1.0 if reason == "timeout" else 10.0
+    assert judge.run(program, {"input": given, "output": wanted}, seconds).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "same"),
+    [
+        ("1 2\n", "1  2", True),
+        ("1.0000001", "1", True),
+        ("1.1", "1", False),
+        ("nan", "1", False),
+        ("inf", "1e400", True),
+        ("1 2 3", "1 2", False),
+        ("007", "7", True),
+        ("10000001", "10000000", False),
+        ("", "", True),
+    ],
+)
+def test_outputs(found: str, wanted: str, same: bool) -> None:
+    assert same_output(found, wanted) is same
+
+
+def test_candidates_run_side_by_side_as_other_users(judge: Sandbox) -> None:
+    assert os.getuid() != 61002
+    outcomes = judge.score(HONEST, [TEST, "assert square(1) == 2", TEST, TEST], "code", 10)
+    assert [outcome.passed for outcome in outcomes] == [True, False, True, True]

@@ -1,0 +1,61 @@
+"""Tests by the hash of their content: `ROOT/ab/abcd….json.gz`, written by `zgcm prompts convert`."""
+
+import functools
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+from zgcm.errors import ZgcmError
+from zgcm.io import sha256_bytes
+
+TASKS = ("code", "code_stdio")
+
+
+class AssetError(ZgcmError):
+    """Tests are missing or damaged: nobody's program is wrong for that."""
+
+
+@functools.lru_cache(maxsize=64)
+def load(root: Path, name: str, task: str) -> tuple[Any, ...]:
+    """The tests of an asset: sources of Python (`code`), or objects with `input` and `output` (`code_stdio`),
+    whose lists become lines. Raises AssetError."""
+    if not re.fullmatch(r"[0-9a-f]{64}", name):
+        raise AssetError("No name of an asset", found=name[:80], expected="64 small hexadecimal digits")
+    path = root / name[:2] / f"{name}.json.gz"
+    try:
+        packed = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise AssetError("Tests cannot be read", where=str(path), found=str(error)) from error
+    if sha256_bytes(packed) != name:
+        raise AssetError("Tests are not what their name says", where=str(path), found=sha256_bytes(packed))
+    tests = json.loads(packed)
+    if not isinstance(tests, list) or not tests or not all(_is_test(test, task) for test in tests):
+        raise AssetError("No list of tests", where=str(path), expected=f"what the task {task} needs")
+    return tuple(tests)
+
+
+def chosen(tests: int, seed: str, most: int) -> list[int]:
+    """Which of the tests run, and in which order: ordered by SHA-256 of `SEED:INDEX`.
+
+    >>> chosen(6, "0" * 64, 6)
+    [1, 5, 4, 0, 3, 2]
+    """
+    order = sorted(range(tests), key=lambda index: hashlib.sha256(f"{seed}:{index}".encode()).digest())
+    return order[:most]
+
+
+def text(part: Any) -> str:
+    """Input or output of a test: a text, or a list of lines."""
+    return "\n".join(map(str, part)) + "\n" if isinstance(part, list) else str(part)
+
+
+def _is_test(test: Any, task: str) -> bool:
+    return (
+        isinstance(test, str)
+        if task == "code"
+        else isinstance(test, dict) and {"input", "output"} <= set(test)
+    )

@@ -1,0 +1,162 @@
+"""The sandbox as an HTTP service: one bounded queue, one token, verdicts as JSON.
+
+GET /health, GET /metrics, POST /v1/verify (docs/sandbox.md). A request that the service cannot answer now or
+any more gets 503: the client asks again, and nothing is scored 0 for it.
+"""
+
+import asyncio
+import hmac
+import signal
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from zgcm.errors import ZgcmError
+from zgcm.io import sha256_bytes
+from zgcm.rl.sandbox import assets
+from zgcm.rl.sandbox.request import BODY_BYTES, BadRequest, Verify, parse
+from zgcm.rl.sandbox.verdict import Outcome, Sandbox
+
+RETRY_SECONDS = 1
+
+
+@dataclass
+class Service:
+    """Its state. `queued` counts requests that wait or run."""
+
+    sandbox: Sandbox
+    root: Path
+    token: str
+    attestation: dict[str, Any]
+    most_queued: int
+    threads: ThreadPoolExecutor
+    instance: str = field(default_factory=lambda: uuid.uuid4().hex)
+    queued: int = 0
+    draining: bool = False
+
+    def __post_init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter("sandbox_requests", "Requests by answer", ["status"], registry=self.registry)
+        self.tests = Counter("sandbox_tests", "Tests run, by verdict", ["verdict"], registry=self.registry)
+        self.seconds = Histogram("sandbox_test_seconds", "Seconds of a test", registry=self.registry)
+        waiting = Gauge("sandbox_queued", "Requests waiting or running", registry=self.registry)
+        waiting.set_function(lambda: self.queued)
+
+    def application(self) -> web.Application:
+        made = web.Application(client_max_size=BODY_BYTES, middlewares=[self._guard])
+        made.router.add_get("/health", self.health)
+        made.router.add_get("/metrics", self.metrics)
+        made.router.add_post("/v1/verify", self.verify)
+        return made
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        """The token before anything else, even whether the path exists; every failure as JSON."""
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), self.token.encode()):
+            answer: web.StreamResponse = error(401, "unauthorized")
+        else:
+            try:
+                answer = await handler(request)
+            except web.HTTPRequestEntityTooLarge:
+                answer = error(400, f"more than {BODY_BYTES} bytes")
+            except web.HTTPException as problem:
+                answer = error(problem.status, problem.reason.lower().replace(" ", "_"))
+        self.requests.labels(str(answer.status)).inc()
+        return answer
+
+    async def health(self, _: web.Request) -> web.Response:
+        return web.json_response(
+            {
+                "status": "draining" if self.draining else "healthy",
+                "sandbox_mode": "bubblewrap-http",
+                "attestation": self.attestation,
+                "service_instance_id": self.instance,
+                "token_sha256": sha256_bytes(self.token.encode()),
+                "asset_manifest_sha256": sha256_bytes((self.root / "manifest.json").read_bytes()),
+                "queued": self.queued,
+                "most_queued": self.most_queued,
+            }
+        )
+
+    async def metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(self.registry), content_type="text/plain", charset="utf-8")
+
+    async def verify(self, request: web.Request) -> web.Response:
+        try:
+            asked = parse(await request.read())
+        except BadRequest as problem:
+            return error(400, str(problem))
+        if self.draining:
+            return busy("draining")
+        if self.queued >= self.most_queued:
+            return busy("queue_full")
+        self.queued += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return web.json_response(await loop.run_in_executor(self.threads, self.judge, asked))
+        except ZgcmError as problem:
+            return web.json_response({"error": "sandbox_backend_error", "reason": problem.what}, status=503)
+        finally:
+            self.queued -= 1
+
+    def judge(self, asked: Verify) -> dict[str, Any]:
+        tests = assets.load(self.root, asked.asset_hash, asked.task_type)
+        picked = assets.chosen(len(tests), asked.selection_seed, asked.max_tests)
+        outcomes = self.sandbox.score(
+            asked.program, [tests[index] for index in picked], asked.task_type, asked.max_execution_time
+        )
+        for outcome in outcomes:
+            self.tests.labels("passed" if outcome.passed else "failed").inc()
+            self.seconds.observe(outcome.seconds)
+        return {"asset_hash": asked.asset_hash, **summary(outcomes)}
+
+    async def drained(self) -> None:
+        """Take no more requests; return when the last is answered."""
+        self.draining = True
+        while self.queued:
+            await asyncio.sleep(0.05)
+
+
+def summary(outcomes: list[Outcome]) -> dict[str, Any]:
+    """The published answer, and why each test failed."""
+    return {
+        "results": [int(outcome.passed) for outcome in outcomes],
+        "runtimes": [round(outcome.seconds, 6) for outcome in outcomes],
+        "reasons": [outcome.reason for outcome in outcomes],
+        "score": sum(outcome.passed for outcome in outcomes) / len(outcomes),
+        "test_count": len(outcomes),
+    }
+
+
+def error(status: int, text: str) -> web.Response:
+    return web.json_response({"error": text}, status=status)
+
+
+def busy(text: str) -> web.Response:
+    return web.json_response({"error": text}, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
+
+
+async def serve(service: Service, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Until SIGTERM or SIGINT; then what is queued is still answered."""
+    runner = web.AppRunner(service.application(), access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, host, port, backlog=512)
+    await site.start()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    ready(f"http://{host}:{runner.addresses[0][1]}")
+    started = time.monotonic()
+    await stop.wait()
+    await service.drained()
+    await runner.cleanup()
+    ready(f"Stopped after {time.monotonic() - started:.0f} s; every request was answered")
