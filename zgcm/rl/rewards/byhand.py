@@ -62,23 +62,18 @@ def score_file(
 def math_scorer(pool: VerifierPool, special_tokens: Iterable[str]) -> Scorer:
     """1 when the answer equals any label, 0 otherwise."""
     from zgcm.rl.rewards.math import candidate
+    from zgcm.rl.rewards.score import judge
 
     def score(rows: Sequence[dict[str, Any]]) -> list[Scored]:
         answers = [visible_answer(row["completion"], special_tokens) for row in rows]
         found = [None if answer is None else candidate(answer) for answer in answers]
-        pairs = [
-            (answer, str(label))
-            for answer, row in zip(found, rows, strict=True)
-            if answer is not None
-            for label in row["answers"]
-        ]
-        verdicts = dict(zip(pairs, pool.judge(pairs), strict=True))
+        labels = [[str(label) for label in row["answers"]] for row in rows]
+        verdicts, _ = judge(found, labels, pool)
         scored = []
-        for answer, row in zip(found, rows, strict=True):
-            labels = [str(label) for label in row["answers"]]
-            mine = [verdicts[answer, label] for label in labels] if answer is not None else []
-            right = [label for label, verdict in zip(labels, mine, strict=False) if verdict.equal]
-            failed = [verdict.failure for verdict in mine if verdict.failure]
+        for answer, row, several in zip(found, rows, labels, strict=True):
+            mine = {label: verdicts[answer, label] for label in several} if answer is not None else {}
+            right = [label for label, verdict in mine.items() if verdict.equal]
+            failed = [verdict.failure for verdict in mine.values() if verdict.failure]
             reason = (
                 _missing(row["completion"]) if answer is None
                 else f"equal: {right[0]}" if right
