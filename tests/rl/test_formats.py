@@ -92,7 +92,7 @@ def test_errors_name_the_line_and_leave_nothing(tmp_path: Path, form: str, bad: 
     source = write(tmp_path / "in.jsonl", ROWS[form], bad)
     with pytest.raises(ZgcmError, match=message) as caught:
         convert(source, tmp_path / "out.jsonl", form, tmp_path / "assets", "n")
-    assert caught.value.where == f"{source}:2"
+    assert caught.value.where.startswith(f"{source}:2")
     assert list(tmp_path.iterdir()) == [source]
 
 

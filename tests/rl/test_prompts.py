@@ -62,7 +62,7 @@ def test_a_bad_row_is_named_with_file_and_line(tmp_path: Path, bad: Any, message
     path = write(tmp_path / "p.jsonl", ROW, "", bad)
     with pytest.raises(ZgcmError, match=message) as caught:
         read(path)
-    assert caught.value.where == f"{path}:3"
+    assert caught.value.where.startswith(f"{path}:3")
 
 
 CODE = {**ROW, "domain": "code", "task_type": "code", "answers": [], "code_asset_hash": "0f" * 32}
@@ -102,7 +102,7 @@ def test_counts(tmp_path: Path) -> None:
         read(path, expected_rows=2)
     with pytest.raises(ZgcmError, match="No prompts"):
         read(write(tmp_path / "empty.jsonl"))
-    with pytest.raises(ZgcmError, match="No such file"):
+    with pytest.raises(ZgcmError, match="file of records is missing"):
         read(tmp_path / "absent.jsonl")
 
 

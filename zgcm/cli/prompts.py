@@ -20,7 +20,7 @@ def _verbs() -> None:
 
 @prompts_app.command("convert")
 def convert_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines, also .gz.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines, also .gz or .zst.")],
     form: Annotated[
         str,
         typer.Option("--format", "-f", help="gsm8k, math, humaneval, mbpp or ifeval.", show_default=False),

@@ -34,9 +34,10 @@ def read_records(path: Path) -> Iterator[Record]:
     return (record for _, record in read_numbered(path))
 
 
-def read_numbered(path: Path) -> Iterator[tuple[int, Record]]:
-    """Like `read_records`, each with the number of its line (or parquet row), counted from 1."""
-    return _read(path, WHOLE, parse_object, _raise)
+def read_numbered(path: Path, *, checked: bool = False) -> Iterator[tuple[int, Record]]:
+    """Like `read_records`, each with the number of its line (or parquet row), counted from 1. `checked`, for
+    files of others: also refuses what cannot be kept as it is, such as integers beyond 64 bits."""
+    return _read(path, WHOLE, parse_checked if checked else parse_object, _raise)
 
 
 def read_checked(path: Path, part: Part, on_bad: Callable[[BadLine], None]) -> Iterator[Record]:

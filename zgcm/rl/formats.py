@@ -9,14 +9,14 @@ ifeval     prompt, instruction_id_list, kwargs
 
 import ast
 import gzip
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
-from zgcm.io import atomic_open, sha256_bytes, write_bytes, write_json
+from zgcm.io import sha256_bytes, write_bytes, write_json
+from zgcm.records import write_records
 from zgcm.rl.completion import last_boxed
 from zgcm.rl.prompts import check_row, read_rows
 
@@ -27,7 +27,7 @@ INSTRUCTION = "Write a Python program. Put it in one block fenced as python.\n\n
 def convert(source: Path, output: Path, form: str, assets: Path | None, name: str) -> dict[str, Any]:
     """Write prompt rows, in order; for code also their tests under `assets`. Raises ZgcmError with file:line.
 
-    sample_id is `NAME/ID`, ID the source's own id or its line. Returns rows, domain and number of assets.
+    sample_id is `NAME/ID`, ID the source's own id or the row's number. Returns counts.
     """
     domain, reader = FORMATS[form]
     if domain == "code" and assets is None:
@@ -62,9 +62,7 @@ def convert(source: Path, output: Path, form: str, assets: Path | None, name: st
         raise ZgcmError("No rows", where=str(source))
     if assets is not None:
         write_assets(assets, tests)
-    with atomic_open(output) as stream:
-        for row in rows:
-            stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+    write_records(output, rows)
     return {"rows": len(rows), "domain": domain, "assets": len(tests), "output": str(output)}
 
 
@@ -74,7 +72,7 @@ def write_assets(root: Path, tests: dict[str, bytes]) -> None:
     for name, packed in tests.items():
         write_bytes(root / name[:2] / f"{name}.json.gz", gzip.compress(packed, mtime=0))
     known = sorted(path.name.removesuffix(".json.gz") for path in root.glob("[0-9a-f][0-9a-f]/*.json.gz"))
-    digest = hashlib.sha256("\n".join(known).encode()).hexdigest()
+    digest = sha256_bytes("\n".join(known).encode())
     write_json(root / "manifest.json", {"assets": known, "sha256": digest})
 
 

@@ -1,7 +1,5 @@
 """Prompt JSON Lines: read, validate, tokenize (as published), and the order in which steps use them."""
 
-import gzip
-import json
 import random
 import re
 from collections import Counter
@@ -12,6 +10,7 @@ from typing import Any
 
 from zgcm.errors import ZgcmError
 from zgcm.io import canonical_json, sha256_bytes
+from zgcm.records import read_numbered
 
 REQUIRED = ("sample_id", "domain", "task_type", "messages", "answers")
 DOMAIN_FIELDS: dict[str, tuple[str, ...]] = {
@@ -39,22 +38,10 @@ class Prompt:
     """Of the domain `code`: SHA-256 of its tests."""
 
 
-def read_rows(path: Path, hint: str = "correct the path") -> Iterator[tuple[str, dict[str, Any]]]:
-    """(file:line, row) of JSON Lines, plain or .gz, no blank ones. Raises ZgcmError for anything else."""
-    if not path.is_file():
-        raise ZgcmError("No such file", where=str(path), expected="rows of JSON Lines", hint=hint)
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            where = f"{path}:{number}"
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise ZgcmError("Not valid JSON", where=where, found=str(error)) from error
-            if not isinstance(row, dict):
-                raise ZgcmError("A row is a JSON object", where=where, found=type(row).__name__)
-            yield where, row
+def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(file:line, row) of a file of records. Raises ZgcmError for what cannot be read or kept as it is."""
+    for number, row in read_numbered(path, checked=True):
+        yield f"{path}:{number}", row
 
 
 def validate(

@@ -209,7 +209,7 @@ def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[
             expected, path = None, f"demo {split} prompts"
         else:
             path = getattr(source, split)
-            rows = list(prompts.read_rows(Path(path), "correct prompts.train or prompts.valid"))
+            rows = list(prompts.read_rows(Path(path)))
             expected = getattr(source, f"expected_{split}_rows")
         sides.append(
             prompts.validate(

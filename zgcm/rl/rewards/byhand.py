@@ -1,6 +1,5 @@
 """Scores a file of completions: `zgcm reward`. The same rewards as in training, each with its reason."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zgcm.errors import ZgcmError
-from zgcm.io import atomic_open
+from zgcm.records import open_records
 from zgcm.rl.completion import THINK_END, visible_answer
 from zgcm.rl.prompts import check_row, read_rows
 from zgcm.rl.rewards.pool import VerifierPool
@@ -49,10 +48,10 @@ def score_file(
         raise ZgcmError("No rows", where=str(source))
     rewards: list[float] = []
     reasons: Counter[str] = Counter()
-    with atomic_open(output) as stream:
+    with open_records(output) as write:
         for batch in batched(rows, BATCH):
             for scored in scorer(batch):
-                stream.write(json.dumps(scored, ensure_ascii=False).encode() + b"\n")
+                write(scored)
                 rewards.append(scored["reward"])
                 reasons[scored["reason"].split(":")[0]] += 1
             say(f"{len(rewards)}/{len(rows)} rows, mean reward {sum(rewards) / len(rewards):.3f}")
@@ -67,23 +66,18 @@ def score_file(
 def math_scorer(pool: VerifierPool, special_tokens: Iterable[str]) -> Scorer:
     """1 when the answer equals any label, 0 otherwise."""
     from zgcm.rl.rewards.math import candidate
+    from zgcm.rl.rewards.score import judge
 
     def score(rows: Sequence[dict[str, Any]]) -> list[Scored]:
         answers = [visible_answer(row["completion"], special_tokens) for row in rows]
         found = [None if answer is None else candidate(answer) for answer in answers]
-        pairs = [
-            (answer, str(label))
-            for answer, row in zip(found, rows, strict=True)
-            if answer is not None
-            for label in row["answers"]
-        ]
-        verdicts = dict(zip(pairs, pool.judge(pairs), strict=True))
+        labels = [[str(label) for label in row["answers"]] for row in rows]
+        verdicts, _ = judge(found, labels, pool)
         scored = []
-        for answer, row in zip(found, rows, strict=True):
-            labels = [str(label) for label in row["answers"]]
-            mine = [verdicts[answer, label] for label in labels] if answer is not None else []
-            right = [label for label, verdict in zip(labels, mine, strict=False) if verdict.equal]
-            failed = [verdict.failure for verdict in mine if verdict.failure]
+        for answer, row, several in zip(found, rows, labels, strict=True):
+            mine = {label: verdicts[answer, label] for label in several} if answer is not None else {}
+            right = [label for label, verdict in mine.items() if verdict.equal]
+            failed = [verdict.failure for verdict in mine.values() if verdict.failure]
             reason = (
                 _missing(row["completion"]) if answer is None
                 else f"equal: {right[0]}" if right

@@ -41,18 +41,25 @@ def score_math(
             answer = visible_answer(response.text, special_tokens)
         found.append(candidate(answer) if answer is not None else None)
 
-    equal: dict[tuple[str, str], bool | None] = {
-        (answer, label): decided_without_parsing(answer, label)
-        for answer, response in zip(found, responses, strict=True)
-        if answer is not None
-        for label in response.answers
-    }
-    open_pairs = [pair for pair, verdict in equal.items() if verdict is None]
-    verdicts: list[Verdict] = pool.judge(open_pairs)
-    equal.update({pair: verdict.equal for pair, verdict in zip(open_pairs, verdicts, strict=True)})
+    verdicts, judged = judge(found, [response.answers for response in responses], pool)
     raw = [
-        float(answer is not None and any(equal[answer, label] for label in response.answers))
+        float(answer is not None and any(verdicts[answer, label].equal for label in response.answers))
         for answer, response in zip(found, responses, strict=True)
     ]
-    failures = Counter(verdict.failure.split(":")[0] for verdict in verdicts if verdict.failure)
-    return Scores(raw, failures, len(open_pairs))
+    failures = Counter(verdict.failure.split(":")[0] for verdict in verdicts.values() if verdict.failure)
+    return Scores(raw, failures, judged)
+
+
+def judge(
+    found: Sequence[str | None], labels: Sequence[Sequence[str]], pool: VerifierPool
+) -> tuple[dict[tuple[str, str], Verdict], int]:
+    """The verdict of each distinct (answer, label), and how many of them needed a verifier process."""
+    quick = {
+        (answer, label): decided_without_parsing(answer, label)
+        for answer, several in zip(found, labels, strict=True)
+        if answer is not None
+        for label in several
+    }
+    hard = [pair for pair, equal in quick.items() if equal is None]
+    verdicts = {pair: Verdict(equal) for pair, equal in quick.items() if equal is not None}
+    return verdicts | dict(zip(hard, pool.judge(hard), strict=True)), len(hard)
