@@ -34,9 +34,12 @@ def read_records(path: Path) -> Iterator[Record]:
     return (record for _, record in read_numbered(path))
 
 
-def read_numbered(path: Path) -> Iterator[tuple[int, Record]]:
-    """Like `read_records`, each with the number of its line (or parquet row), counted from 1."""
-    return _read(path, WHOLE, parse_object, _raise)
+def read_numbered(path: Path, *, strict: bool = False) -> Iterator[tuple[int, Record]]:
+    """Like `read_records`, each with the number of its line (or parquet row), counted from 1.
+
+    `strict`: for files of others; also refuses what cannot be kept as it is, as `read_checked` does.
+    """
+    return _read(path, WHOLE, parse_checked if strict else parse_object, _raise)
 
 
 def read_checked(path: Path, part: Part, on_bad: Callable[[BadLine], None]) -> Iterator[Record]:

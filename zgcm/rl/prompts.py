@@ -1,7 +1,5 @@
 """Prompt JSON Lines: read, validate, tokenize (as published), and the order in which steps use them."""
 
-import gzip
-import json
 import random
 import re
 from collections import Counter
@@ -12,6 +10,7 @@ from typing import Any
 
 from zgcm.errors import ZgcmError
 from zgcm.io import canonical_json, sha256_bytes
+from zgcm.records.files import read_numbered
 
 REQUIRED = ("sample_id", "domain", "task_type", "messages", "answers")
 DOMAIN_FIELDS: dict[str, tuple[str, ...]] = {
@@ -40,21 +39,11 @@ class Prompt:
 
 
 def read_rows(path: Path, hint: str = "correct the path") -> Iterator[tuple[str, dict[str, Any]]]:
-    """(file:line, row) of JSON Lines, plain or .gz, no blank ones. Raises ZgcmError for anything else."""
+    """(file:line, row) of a file of records (zgcm.records). Raises ZgcmError for anything else."""
     if not path.is_file():
         raise ZgcmError("No such file", where=str(path), expected="rows of JSON Lines", hint=hint)
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            where = f"{path}:{number}"
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise ZgcmError("Not valid JSON", where=where, found=str(error)) from error
-            if not isinstance(row, dict):
-                raise ZgcmError("A row is a JSON object", where=where, found=type(row).__name__)
-            yield where, row
+    for number, row in read_numbered(path, strict=True):
+        yield f"{path}:{number}", row
 
 
 def validate(
@@ -110,9 +99,15 @@ def check_row(where: str, row: dict[str, Any], domain: str) -> None:
         raise ZgcmError("Fields are missing", where=where, found=f"no {', '.join(missing)}")
     if row["domain"] != domain:
         raise ZgcmError("Wrong domain", where=where, found=repr(row["domain"]), expected=repr(domain))
+    if not _is_text(row["sample_id"]):
+        found = repr(row["sample_id"])[:80]
+        raise ZgcmError("`sample_id` must be a string or a number", where=where, found=found)
     if not isinstance(row["answers"], list) or (domain == "math" and not row["answers"]):
         kind = "a non-empty list" if domain == "math" else "a list"
         raise ZgcmError(f"`answers` must be {kind}", where=where, found=repr(row["answers"])[:80])
+    for answer in row["answers"]:
+        if domain == "math" and not _is_text(answer):  # a label that no answer could ever equal
+            raise ZgcmError("An answer is a string or a number", where=where, found=repr(answer)[:80])
     if domain == "code":
         _check_code(where, row)
     if domain == "if":
@@ -132,6 +127,11 @@ def check_row(where: str, row: dict[str, Any], domain: str) -> None:
             )
         if not isinstance(message.get("content"), str):
             raise ZgcmError("A message needs `content`, a string", where=where, found=repr(message)[:80])
+
+
+def _is_text(value: Any) -> bool:
+    """A string that says something, or a number."""
+    return bool(value.strip()) if isinstance(value, str) else type(value) in (int, float)
 
 
 def _check_code(where: str, row: dict[str, Any]) -> None:

@@ -1,6 +1,5 @@
 """Scores a file of completions: `zgcm reward`. The same rewards as in training, each with its reason."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import batched
@@ -8,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
-from zgcm.io import atomic_open
+from zgcm.io import not_the_input
+from zgcm.records.files import open_records
 from zgcm.rl.completion import THINK_END, visible_answer
 from zgcm.rl.prompts import check_row, read_rows
 from zgcm.rl.rewards.pool import VerifierPool
@@ -36,19 +36,16 @@ def score_file(
     source: Path, output: Path, domain: str, scorer: Scorer, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Write one JSON line a row, in their order. Returns rows, mean reward and how often each reason came."""
-    if output.exists() and output.samefile(source):
-        raise ZgcmError(
-            "The output would replace the input", where=str(output), hint="choose another --output"
-        )
+    not_the_input(output, source)
     rows = list(completions(source, domain))  # every row is checked before the first is judged
     if not rows:
         raise ZgcmError("No rows", where=str(source))
     rewards: list[float] = []
     reasons: Counter[str] = Counter()
-    with atomic_open(output) as stream:
+    with open_records(output) as write:
         for batch in batched(rows, BATCH):
             for scored in scorer(batch):
-                stream.write(json.dumps(scored, ensure_ascii=False).encode() + b"\n")
+                write(scored)
                 rewards.append(scored["reward"])
                 reasons[scored["reason"].split(":")[0]] += 1
             say(f"{len(rewards)}/{len(rows)} rows, mean reward {sum(rewards) / len(rewards):.3f}")
