@@ -47,6 +47,8 @@ def atomic_open(path: Path) -> Iterator[BinaryIO]:
     Raises ZgcmError when the disk is full; nothing is then left under either name. What a killed writer
     of the same file left behind is removed first.
     """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -64,6 +66,14 @@ def atomic_open(path: Path) -> Iterator[BinaryIO]:
         raise disk_full(path) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def not_the_input(output: Path, source: Path) -> None:
+    """Raises ZgcmError when writing `output` would replace the file it is made from."""
+    if output.exists() and output.samefile(source):
+        raise ZgcmError(
+            "The output would replace the input", where=str(output), hint="choose another --output"
+        )
 
 
 def is_temporary(path: Path) -> bool:

@@ -86,6 +86,16 @@ def test_ifeval(tmp_path: Path) -> None:
         ("ifeval", {**ROWS["ifeval"], "kwargs": []}, "1 instructions, 0 kwargs"),
         ("ifeval", {**ROWS["ifeval"], "instruction_id_list": ["x"]}, "Unknown instruction"),
         ("math", "{", "Not valid JSON"),
+        ("gsm8k", {**ROWS["gsm8k"], "answer": 4}, "no string"),
+        ("gsm8k", {**ROWS["gsm8k"], "id": {}}, "no string or number"),
+        ("math", {"problem": "2+2?", "answer": ["4"]}, r"\['4'\]"),
+        ("math", {"problem": "2+2?", "answer": True}, "True"),
+        ("humaneval", {**ROWS["humaneval"], "prompt": 4}, "no string"),
+        ("humaneval", {**ROWS["humaneval"], "test": "x=" + "-" * 100_000 + "1"}, "Not a row"),
+        ("humaneval", ROWS["humaneval"], "occurs twice"),
+        ("mbpp", {**ROWS["mbpp"], "test_list": "assert f"}, "no list of strings"),
+        ("mbpp", {**ROWS["mbpp"], "test_imports": "import os"}, "no list of strings"),
+        ("ifeval", {**ROWS["ifeval"], "kwargs": ["x"]}, "no list of objects"),
     ],
 )
 def test_errors_name_the_line_and_leave_nothing(tmp_path: Path, form: str, bad: Any, message: str) -> None:
@@ -94,6 +104,16 @@ def test_errors_name_the_line_and_leave_nothing(tmp_path: Path, form: str, bad: 
         convert(source, tmp_path / "out.jsonl", form, tmp_path / "assets", "n")
     assert caught.value.where.startswith(f"{source}:2")
     assert list(tmp_path.iterdir()) == [source]
+
+
+def test_the_output_may_be_packed_but_not_the_input(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", ROWS["gsm8k"])
+    before = source.read_bytes()
+    with pytest.raises(ZgcmError, match="replace the input"):
+        convert(source, source, "gsm8k", None, "n")
+    assert source.read_bytes() == before
+    convert(source, tmp_path / "out.jsonl.gz", "gsm8k", None, "n")
+    assert json.loads(gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()))["answers"] == ["1,004"]
 
 
 def test_code_needs_a_place_for_tests(tmp_path: Path) -> None:

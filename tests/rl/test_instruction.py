@@ -69,6 +69,7 @@ def test_fraction_and_null_arguments() -> None:
         ([{"instruction_id": "punctuation:no_comma"}], "kwargs"),
         ([constraint("punctuation:no_semicolon")], "Unknown instruction.*no_semicolon"),
         ([constraint("punctuation:no_comma", words=3)], "does not accept its arguments"),
+        ([constraint("keywords:existence", keywords="sea")], "keywords of .* is a list"),
         ([constraint("keywords:existence")], "at random.*keywords"),
         ([constraint("length_constraints:number_words", num_words=3)], "at random.*relation"),
         ([constraint("length_constraints:number_words", num_words=3, relation="about")], "does not accept"),

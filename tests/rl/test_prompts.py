@@ -1,4 +1,5 @@
 import dataclasses
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,14 @@ def test_good_rows_and_blank_lines(tmp_path: Path) -> None:
         ({**ROW, "sample_id": "b", "domain": "code"}, "'math'"),
         ({**ROW, "sample_id": "b", "answers": []}, "non-empty list"),
         ({**ROW, "sample_id": "b", "answers": "2"}, "non-empty list"),
+        ({**ROW, "sample_id": "b", "answers": [None]}, "a string or a number"),
+        ({**ROW, "sample_id": "b", "answers": [["2"]]}, "a string or a number"),
+        ({**ROW, "sample_id": "b", "answers": [" "]}, "a string or a number"),
+        ({**ROW, "sample_id": None}, "`sample_id`"),
+        ({**ROW, "sample_id": "\ud800"}, "surrogate"),
+        ({**ROW, "sample_id": 2**70}, "64 bits"),
+        ('{"a": ' + "[" * 100_000, "nested too deeply"),
+        ('{"a": NaN}', "Not valid JSON"),
         ({**ROW, "sample_id": "b", "messages": []}, "non-empty list"),
         ({**ROW, "sample_id": "b", "messages": [{"role": "bot", "content": ""}]}, "needs a role"),
         ({**ROW, "sample_id": "b", "messages": [{"role": "user", "content": None}]}, "a string"),
@@ -104,6 +113,18 @@ def test_counts(tmp_path: Path) -> None:
         read(write(tmp_path / "empty.jsonl"))
     with pytest.raises(ZgcmError, match="file of records is missing"):
         read(tmp_path / "absent.jsonl")
+
+
+def test_a_damaged_archive_is_told_from_its_rows(tmp_path: Path) -> None:
+    packed = gzip.compress(
+        write(tmp_path / "p.jsonl", *({**ROW, "sample_id": n} for n in range(99))).read_bytes()
+    )
+    for name, data in (("cut", packed[:-9]), ("other", b"{}\n")):
+        path = tmp_path / f"{name}.jsonl.gz"
+        path.write_bytes(data)
+        with pytest.raises(ZgcmError, match="gzip") as caught:
+            read(path)
+        assert caught.value.where == str(path)
 
 
 def test_disjoint_by_content_not_by_name(tmp_path: Path) -> None:

@@ -70,6 +70,13 @@ def test_tolerance(found: str, gold: str, tolerance: float, verdict: bool) -> No
     assert equal(found, gold, tolerance) is verdict
 
 
+@pytest.mark.parametrize("found", ["0:0", ":", "0:0:0", "5-5:0", "x-x:0", ":4"])
+@pytest.mark.parametrize("gold", ["3:4", "1:1", "1:2:3"])
+def test_no_ratio_is_every_ratio(found: str, gold: str) -> None:
+    """What is compared crosswise must not vanish; a policy under training finds such an answer."""
+    assert not equal(found, gold) and equal(gold, gold)
+
+
 def test_finding_the_answer_never_takes_long() -> None:
     """It runs in the trainer's own process, on whatever a model repeats for 60,000 tokens."""
     endless = [
@@ -78,6 +85,8 @@ def test_finding_the_answer_never_takes_long() -> None:
         "{" * 300_000,
         "answer is " * 60_000,
         "$" * 99_999,
+        r"\(" * 60_000,
+        r"\[ x " * 60_000,
     ]
     for text in (*endless, "9" * 100_000, "a=" * 99_999, r"\boxed 1 " * 60_000, "1 " * 99_999 + "so 1"):
         begun = time.process_time()

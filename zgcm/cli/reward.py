@@ -36,9 +36,11 @@ def math_command(
     file: FileArgument,
     output: OutputOption = None,
     tolerance: Annotated[
-        float, typer.Option(min=0, help="Relative error forgiven in decimals; 0 is strict.")
+        float, typer.Option(min=0, max=0.5, help="Relative error forgiven in decimals; 0 is strict.")
     ] = 0.0,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one answer against one label.")] = 8.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, max=86400, help="Seconds for one answer against one label.")
+    ] = 8.0,
     workers: Annotated[int | None, typer.Option(min=1, help="Verifier processes. [all cores]")] = None,
     special_token: SpecialOption = None,
     as_json: JsonOption = False,

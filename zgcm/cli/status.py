@@ -17,7 +17,9 @@ def status(
     opened: Opened,
     watch: Annotated[
         float | None,
-        typer.Option(min=1, metavar="SECONDS", help="Show it again every so many seconds, until Ctrl-C."),
+        typer.Option(
+            min=1, max=86400, metavar="SECONDS", help="Show it again every so many seconds, until Ctrl-C."
+        ),
     ] = None,
 ) -> None:
     """State of every stage: done, running, interrupted, stopped, stale or waiting.

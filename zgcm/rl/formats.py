@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
-from zgcm.io import sha256_bytes, write_bytes, write_json
+from zgcm.io import not_the_input, sha256_bytes, write_bytes, write_json
 from zgcm.records import write_records
 from zgcm.rl.completion import last_boxed
 from zgcm.rl.prompts import check_row, read_rows
@@ -32,12 +32,14 @@ def convert(source: Path, output: Path, form: str, assets: Path | None, name: st
     domain, reader = FORMATS[form]
     if domain == "code" and assets is None:
         raise ZgcmError("Tests of code need a place", expected="--assets DIRECTORY")
+    not_the_input(output, source)
     rows: list[Row] = []
     tests: dict[str, bytes] = {}
+    seen: dict[str, str] = {}
     for number, (where, item) in enumerate(read_rows(source), 1):
         try:
             identity, text, fields, asset = reader(item)
-        except (KeyError, TypeError, ValueError, SyntaxError) as error:
+        except (KeyError, TypeError, ValueError, SyntaxError, MemoryError) as error:
             raise ZgcmError(
                 f"Not a row of the format {form}", where=where,
                 found=f"no {error}" if isinstance(error, KeyError) else str(error)[:200],
@@ -57,6 +59,11 @@ def convert(source: Path, output: Path, form: str, assets: Path | None, name: st
             row["code_asset_hash"] = sha256_bytes(packed)
             tests[row["code_asset_hash"]] = packed
         check_row(where, row, domain)
+        if (first := seen.setdefault(row["sample_id"], where)) != where:
+            raise ZgcmError(
+                f"sample_id {row['sample_id']!r} occurs twice", where=where, found=f"first at {first}",
+                hint="give each row an id of its own, or none",
+            )  # fmt: skip
         rows.append(row)
     if not rows:
         raise ZgcmError("No rows", where=str(source))
@@ -80,35 +87,56 @@ Read = tuple[Any, str, Row, list[str] | None]
 """(id of its own or None, what the user says, more fields, tests)."""
 
 
+def _text(item: Row, name: str) -> str:
+    if not isinstance(item[name], str):
+        raise ValueError(f"`{name}` is no string but {item[name]!r}")
+    return str(item[name])
+
+
+def _texts(item: Row, name: str) -> list[str]:
+    if not isinstance(item[name], list) or not all(isinstance(text, str) for text in item[name]):
+        raise ValueError(f"`{name}` is no list of strings but {item[name]!r}")
+    return list(item[name])
+
+
+def _identity(item: Row, *names: str) -> str | int | None:
+    """The first of some fields that is there."""
+    found = next((item[name] for name in names if item.get(name) is not None), None)
+    if found is not None and type(found) not in (str, int):
+        raise ValueError(f"the id is no string or number but {found!r}")
+    return found
+
+
 def _gsm8k(item: Row) -> Read:
-    _, mark, gold = item["answer"].rpartition("####")
+    _, mark, gold = _text(item, "answer").rpartition("####")
     if not mark or not gold.strip():
         raise ValueError("no #### before the answer")
-    return item.get("id"), item["question"], {"answers": [gold.strip()]}, None
+    return _identity(item, "id"), _text(item, "question"), {"answers": [gold.strip()]}, None
 
 
 def _math(item: Row) -> Read:
-    text = item["problem"] if "problem" in item else item["question"]
+    text = _text(item, "problem" if "problem" in item else "question")
     gold = item.get("answer")
     if gold is None:
-        gold = last_boxed(item["solution"])
-    if gold is None or not str(gold).strip():
-        raise ValueError("no answer, and no \\boxed{} in the solution")
-    identity = item.get("unique_id", item.get("id"))
-    return identity, text, {"answers": [str(gold).strip()]}, None
+        gold = last_boxed(_text(item, "solution"))
+    if type(gold) in (int, float):
+        gold = str(gold)
+    if not isinstance(gold, str) or not gold.strip():
+        raise ValueError(f"no answer, and no \\boxed{{}} in the solution, but {gold!r}")
+    return _identity(item, "unique_id", "id"), text, {"answers": [gold.strip()]}, None
 
 
 def _humaneval(item: Row) -> Read:
     test = humaneval_test(item)
-    text = INSTRUCTION + "Complete this:\n\n```python\n" + item["prompt"].rstrip() + "\n```"
-    return item.get("task_id"), text, {}, [test]
+    text = INSTRUCTION + "Complete this:\n\n```python\n" + _text(item, "prompt").rstrip() + "\n```"
+    return _identity(item, "task_id"), text, {}, [test]
 
 
 def humaneval_test(item: Row) -> str:
     """The test of a HumanEval row, with the helpers that its prompt defines. Raises KeyError, ValueError,
     SyntaxError."""
-    entry = item["entry_point"]
-    test = f"{_before(item['prompt'], entry)}\n{item['test']}\n\ncheck({entry})\n"
+    entry = _text(item, "entry_point")
+    test = f"{_before(_text(item, 'prompt'), entry)}\n{_text(item, 'test')}\n\ncheck({entry})\n"
     ast.parse(test)
     return test
 
@@ -123,19 +151,26 @@ def _before(prompt: str, entry: str) -> str:
 
 
 def _mbpp(item: Row) -> Read:
-    setup = item.get("test_setup_code") or "\n".join(item.get("test_imports", []))
-    tests = [f"{setup}\n{test}\n".lstrip() for test in item["test_list"]]
+    names = ("test_setup_code", "test_imports")
+    name = next((name for name in names if item.get(name)), "")
+    setup = "" if not name else _text(item, name) if name == names[0] else "\n".join(_texts(item, name))
+    shown = _texts(item, "test_list")
+    tests = [f"{setup}\n{test}\n".lstrip() for test in shown]
     if not tests:
         raise ValueError("test_list is empty")
     for test in tests:
         ast.parse(test)
-    shown = "\n".join(item["test_list"][:1])  # the name and the arguments are in no other place
-    text = item["text"] if "text" in item else item["prompt"]
-    return item.get("task_id"), f"{INSTRUCTION}{text}\n\nIt must pass this test:\n{shown}", {}, tests
+    text = _text(item, "text" if "text" in item else "prompt")
+    asked = f"{INSTRUCTION}{text}\n\nIt must pass this test:\n{shown[0]}"  # no other place has the name
+    return _identity(item, "task_id"), asked, {}, tests
 
 
 def _ifeval(item: Row) -> Read:
-    names, arguments = item["instruction_id_list"], item["kwargs"]
+    names, arguments = _texts(item, "instruction_id_list"), item["kwargs"]
+    if not isinstance(arguments, list) or not all(
+        given is None or isinstance(given, dict) for given in arguments
+    ):
+        raise ValueError(f"`kwargs` is no list of objects but {arguments!r}")
     if len(names) != len(arguments):
         raise ValueError(f"{len(names)} instructions, {len(arguments)} kwargs")
     spec = [
@@ -145,7 +180,7 @@ def _ifeval(item: Row) -> Read:
         }
         for name, given in zip(names, arguments, strict=True)
     ]
-    return item.get("key"), item["prompt"], {"ifeval_spec": spec}, None
+    return _identity(item, "key"), _text(item, "prompt"), {"ifeval_spec": spec}, None
 
 
 FORMATS: dict[str, tuple[str, Callable[[Row], Read]]] = {

@@ -97,9 +97,15 @@ def check_row(where: str, row: dict[str, Any], domain: str) -> None:
         raise ZgcmError("Fields are missing", where=where, found=f"no {', '.join(missing)}")
     if row["domain"] != domain:
         raise ZgcmError("Wrong domain", where=where, found=repr(row["domain"]), expected=repr(domain))
+    if not _is_text(row["sample_id"]):
+        found = repr(row["sample_id"])[:80]
+        raise ZgcmError("`sample_id` must be a string or a number", where=where, found=found)
     if not isinstance(row["answers"], list) or (domain == "math" and not row["answers"]):
         kind = "a non-empty list" if domain == "math" else "a list"
         raise ZgcmError(f"`answers` must be {kind}", where=where, found=repr(row["answers"])[:80])
+    for answer in row["answers"]:
+        if domain == "math" and not _is_text(answer):  # a label that no answer could ever equal
+            raise ZgcmError("An answer is a string or a number", where=where, found=repr(answer)[:80])
     if domain == "code":
         _check_code(where, row)
     if domain == "if":
@@ -119,6 +125,11 @@ def check_row(where: str, row: dict[str, Any], domain: str) -> None:
             )
         if not isinstance(message.get("content"), str):
             raise ZgcmError("A message needs `content`, a string", where=where, found=repr(message)[:80])
+
+
+def _is_text(value: Any) -> bool:
+    """A string that says something, or a number."""
+    return bool(value.strip()) if isinstance(value, str) else type(value) in (int, float)
 
 
 def _check_code(where: str, row: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zgcm.errors import ZgcmError
+from zgcm.io import not_the_input
 from zgcm.records import open_records
 from zgcm.rl.completion import THINK_END, visible_answer
 from zgcm.rl.prompts import check_row, read_rows
@@ -39,10 +40,7 @@ def score_file(
     source: Path, output: Path, domain: str, scorer: Scorer, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Write one JSON line a row, in their order. Returns rows, mean reward and how often each reason came."""
-    if output.exists() and output.samefile(source):
-        raise ZgcmError(
-            "The output would replace the input", where=str(output), hint="choose another --output"
-        )
+    not_the_input(output, source)
     rows = list(completions(source, domain))  # every row is checked before the first is judged
     if not rows:
         raise ZgcmError("No rows", where=str(source))

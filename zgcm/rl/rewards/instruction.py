@@ -83,6 +83,10 @@ def check_spec(where: str, spec: Any) -> None:
                 where=where, found=f"{constraint['kwargs']}: {type(error).__name__}: {error}"[:300],
                 hint="correct kwargs of that constraint",
             ) from error  # fmt: skip
+        for argument, given in constraint["kwargs"].items():
+            taken = (checker.get_instruction_args() or {}).get(argument)
+            if isinstance(taken, list) and not isinstance(given, list):  # it would take a string's letters
+                raise ZgcmError(f"{argument} of {name} is a list", where=where, found=repr(given)[:80])
         if drawn:
             raise ZgcmError(
                 f"{name} lacks arguments, and would draw them at random",

@@ -275,11 +275,15 @@ def _ratios(found: str, gold: str, part: Same) -> bool | None:
     one, other = split(found, r":|\\colon\b"), split(gold, r":|\\colon\b")
     if len(one) == 1 and len(other) == 1:
         return None
+    if not all([*one, *other]):
+        return False
     one[-1], other[-1] = quantity(one[-1]).value, quantity(other[-1]).value  # 3:30 PM
     if len(one) == 1 or len(other) == 1:
         ratio, text = (other, found) if len(one) == 1 else (one, gold)
         fraction = rf"\frac{{{ratio[0]}}}{{{ratio[1]}}}"
         return len(ratio) == 2 and (part(text, fraction) if len(one) == 1 else part(fraction, text))
+    if any(all(part(item, "0") for item in ratio) for ratio in (one, other)):
+        return False  # multiplied crosswise 0:0 is every ratio
     return len(one) == len(other) and all(
         part(rf"({one[0]})\cdot({b})", rf"({a})\cdot({other[0]})")
         for a, b in zip(one[1:], other[1:], strict=True)
