@@ -91,12 +91,19 @@ def deferring() -> Iterator[Callable[[], int]]:
         if impatient(received):
             raise Interrupted(128 + number)
 
-    before = {number: signal.signal(number, note) for number in (*REQUESTS, signal.SIGUSR2)}
-    try:
+    with answering(note):
         yield lambda: received[0] if received else 0
+
+
+@contextlib.contextmanager
+def answering(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Inside the block requests to stop, SIGUSR2 among them, go to `handler`."""
+    before = {number: signal.signal(number, handler) for number in (*REQUESTS, signal.SIGUSR2)}
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 # --- the workflow ---------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ On several nodes the processes are started as for training, within the Slurm job
 """
 
 import json
-import signal
 import subprocess
 from typing import Any
 
@@ -14,7 +13,7 @@ from zgcm.identity import changed_keys
 from zgcm.io import read_json, write_json
 from zgcm.preflight.answer import Answer, Task, failed, not_applicable, ran
 from zgcm.preflight.trial import error_line
-from zgcm.train.launch import command, environment
+from zgcm.train.launch import command, environment, kill
 
 MODULE = "zgcm.preflight.allreduce_process"
 MIB = 1 << 20
@@ -44,9 +43,10 @@ def check(task: Task) -> Answer:
         try:
             code = process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGQUIT)  # which both launchers answer by ending their processes
-            process.wait()
             return failed(f"{needs.world_size} processes did not finish within {TIMEOUT} s")
+        finally:
+            kill(process)
+            process.wait()
     if code:
         return failed(f"exit code {code}: {error_line(log_file)} ({log_file})")
     return judge(read_json(result))

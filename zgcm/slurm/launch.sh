@@ -6,8 +6,8 @@
 # Runs COMMAND once a node, with a rendezvous in its environment: PET_NODE_RANK, PET_MASTER_ADDR and PET_MASTER_PORT,
 # which torch.distributed.run reads by itself. Each node writes LOG.node_RANK.log; shown are the first node's output and
 # the others' lines that begin with "zgcm".
-# SIGTERM, SIGUSR1 and SIGUSR2 (scancel, time limit, preemption) reach the trainers as SIGTERM, which they answer by
-# saving; torch.distributed.run ignores it, or it would kill them 30 s later. They may take as long as Slurm lets them.
+# SIGTERM, SIGUSR1 and SIGUSR2 (scancel, time limit, preemption) reach COMMAND as SIGTERM, which trainers answer by
+# saving; zgcm.train.agent passes it on to them. They may take as long as Slurm lets them.
 # SIGQUIT kills them at once.
 # When one COMMAND fails, the others are stopped; the exit code is that of the first one that failed, and the end of
 # its log is printed. A job with another number of nodes is refused (exit code 78).
@@ -16,7 +16,7 @@ set -euo pipefail
 if [ "${1:-}" = --on-node ]; then # what srun starts: COMMAND with its place, its log, and its failure on record
 	log=$2 code=0
 	shift 2
-	export PET_NODE_RANK=$SLURM_PROCID PET_SIGNALS_TO_HANDLE=SIGINT
+	export PET_NODE_RANK=$SLURM_PROCID
 	[ "$SLURM_PROCID" != 0 ] || echo "$SLURM_JOB_ID.$SLURM_STEP_ID" >"$log.step"
 	trap '' TERM USR1 USR2 # inherited by COMMAND, until a trainer sets its own handler
 	own=$log.node_$SLURM_PROCID.log
@@ -29,7 +29,7 @@ if [ "${1:-}" = --on-node ]; then # what srun starts: COMMAND with its place, it
 	"$@" >&"$output" 2>&1 {output}>&- &
 	child=$!
 	exec {output}>&-
-	trap 'pkill -TERM -P "$child" || true' USR1 USR2 # Slurm sends TERM to the trainers itself
+	trap 'kill -TERM "$child" || true' USR1 USR2 # TERM Slurm sends to every process itself
 	while kill -0 "$child" 2>/dev/null; do # a trapped signal ends `wait`, not the command
 		wait "$child" || true
 	done

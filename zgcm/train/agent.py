@@ -1,14 +1,28 @@
-"""torch.distributed.run, deaf to requests to stop: its trainers are told themselves.
+"""torch.distributed.run that passes a request to stop (SIGTERM) on to its trainers and waits until they saved.
 
-Left alone it would answer SIGTERM and SIGINT by giving the trainers 30 s to save and then killing them. A
-terminal sends it Ctrl-C and Slurm sends it SIGTERM, whatever zgcm.train.launch does.
+Left alone it would give them 30 s and then kill them. Ctrl-C, which a terminal sends to every process, it leaves
+to zgcm.train.launch, which answers with SIGTERM.
 """
 
+import contextlib
 import signal
 import sys
 from types import FrameType
 
+import psutil
+
 HANDLED = "SIGHUP,SIGQUIT"
+
+
+def pass_on(number: int, frame: FrameType | None) -> None:
+    """SIGTERM to the trainers. Before they are started it ends; but not on several nodes, where it cannot tell
+    that from the time after their end, while those of another node still save."""
+    trainers = psutil.Process().children()
+    for trainer in trainers:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            trainer.terminate()
+    if not trainers and "--standalone" in sys.argv:
+        sys.exit(128 + number)
 
 
 def be_deaf(number: int, frame: FrameType | None) -> None:
@@ -16,8 +30,8 @@ def be_deaf(number: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    for request in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(request, be_deaf)
+    signal.signal(signal.SIGINT, be_deaf)
+    signal.signal(signal.SIGTERM, pass_on)
     from torch.distributed.run import main
 
     main(["--signals-to-handle", HANDLED, *sys.argv[1:]])

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import psutil
 
 from zgcm.config.stages import Resources
 from zgcm.slurm.launcher import SCRIPT, on_every_node
-from zgcm.stopping import REQUESTS, impatient
+from zgcm.stopping import answering, impatient
 from zgcm.train.speed import PROGRESS
 
 LAST_LINES = 30
@@ -47,8 +48,7 @@ def launch(resources: Resources, run: Path, token: str, log: Path) -> Outcome:
     )
     assert process.stdout is not None
     last: deque[str] = deque(maxlen=LAST_LINES)
-    local_launcher = resources.nodes == 1 < resources.world_size
-    with relaying(process, local_launcher) as signals, log.open("ab", buffering=0) as stream:
+    with relaying(process) as signals, log.open("ab", buffering=0) as stream:
         for line in process.stdout:
             try:
                 stream.write(line.encode())
@@ -104,18 +104,10 @@ def tracking(run: Path) -> dict[str, str]:
     return {"WANDB_RUN_ID": f"{run.parent.parent.name}-{run.name}", "WANDB_RESUME": "allow"}
 
 
-def trainers(process: subprocess.Popen[str]) -> list[int]:
-    """The trainers to signal. torch.distributed.run would give them 30 s to save and then kill them, so they
-    are told directly; it ends when they have."""
-    with contextlib.suppress(psutil.Error):
-        workers = psutil.Process(process.pid).children()
-        return [worker.pid for worker in workers if "zgcm.train.entry" in worker.cmdline()] or [process.pid]
-    return [process.pid]
-
-
 @contextlib.contextmanager
-def relaying(process: subprocess.Popen[str], launches_others: bool) -> Iterator[list[int]]:
-    """Pass SIGINT, SIGTERM and SIGUSR2 on as SIGTERM, which the trainer answers by saving and exiting.
+def relaying(process: subprocess.Popen[str]) -> Iterator[list[int]]:
+    """Pass SIGINT, SIGTERM and SIGUSR2 on as SIGTERM, which the trainer answers by saving and exiting; between it
+    and us zgcm.train.agent and launch.sh pass it on.
 
     A second Ctrl-C kills the trainers.
     """
@@ -125,27 +117,23 @@ def relaying(process: subprocess.Popen[str], launches_others: bool) -> Iterator[
         received.append(number)
         if impatient(received):
             kill(process)
-            return
-        for pid in trainers(process) if launches_others else [process.pid]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+        else:
+            process.terminate()
 
-    before = {number: signal.signal(number, relay) for number in (*REQUESTS, signal.SIGUSR2)}
     try:
-        yield received
+        with answering(relay):
+            yield received
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         kill(process)
+        process.wait()
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process: subprocess.Popen[Any]) -> None:
     """The process, if it still runs, and all below it: torch.distributed.run's trainers would outlive it."""
     if process.poll() is not None:
         return
     if isinstance(process.args, list) and process.args[0] == str(SCRIPT):  # its trainers run on other nodes
         process.send_signal(signal.SIGQUIT)
-        process.wait()
         return
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process(process.pid).children(recursive=True):
