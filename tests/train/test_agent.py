@@ -1,4 +1,4 @@
-"""torch.distributed.run as we start it: requests to stop reach the trainers, which take their time to save."""
+"""torch.distributed.run as we start it: requests to stop reach the trainers, which take time to save."""
 
 import signal
 import subprocess

@@ -1,7 +1,7 @@
-"""torch.distributed.run that passes a request to stop (SIGTERM) on to its trainers and waits until they saved.
+"""torch.distributed.run that passes a request to stop (SIGTERM) on to its trainers and waits until they save.
 
-Left alone it would give them 30 s and then kill them. Ctrl-C, which a terminal sends to every process, it leaves
-to zgcm.train.launch, which answers with SIGTERM.
+Left alone it would give them 30 s and then kill them. Ctrl-C, which a terminal sends to every process, it
+leaves to zgcm.train.launch, which answers with SIGTERM.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ HANDLED = "SIGHUP,SIGQUIT"
 
 
 def pass_on(number: int, frame: FrameType | None) -> None:
-    """SIGTERM to the trainers. Before they are started it ends; but not on several nodes, where it cannot tell
-    that from the time after their end, while those of another node still save."""
+    """SIGTERM to the trainers. Before they are started it ends; but not on several nodes, where it cannot
+    tell that from the time after their end, while those of another node still save."""
     trainers = psutil.Process().children()
     for trainer in trainers:
         with contextlib.suppress(psutil.NoSuchProcess):

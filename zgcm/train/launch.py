@@ -106,8 +106,8 @@ def tracking(run: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def relaying(process: subprocess.Popen[str]) -> Iterator[list[int]]:
-    """Pass SIGINT, SIGTERM and SIGUSR2 on as SIGTERM, which the trainer answers by saving and exiting; between it
-    and us zgcm.train.agent and launch.sh pass it on.
+    """Pass SIGINT, SIGTERM and SIGUSR2 on as SIGTERM, which the trainer answers by saving and exiting;
+    between it and us zgcm.train.agent and launch.sh pass it on.
 
     A second Ctrl-C kills the trainers.
     """
