@@ -246,7 +246,7 @@ def _reward(at: str, stage: RLStage) -> Iterator[str]:
     if stage.domain in ("code", "if") and stage.reward.length_penalty is not None:
         yield f"{at}.reward.length_penalty: only mathematics has one (as published); leave it out"
     if stage.reward.sandbox.token_file is not None and url is None:
-        yield f"{at}.reward.sandbox.token_file: belongs to a service at `url`; the stage's own makes its token"
+        yield f"{at}.reward.sandbox.token_file: is of a service at `url`; the stage's own makes its token"
     if isinstance(stage.prompts, DemoPrompts):
         if stage.runs_programs() and url is not None:
             yield f"{at}.reward.sandbox.url: that service has no tests of demo prompts; leave it out"

@@ -36,7 +36,7 @@ class FilePrompts(Section):
     valid: Place
     """JSON Lines of evaluation prompts."""
     assets: Place | None = execution(None)
-    """Code: directory of the tests that the prompts name by hash, with manifest.json (`zgcm prompts convert`)."""
+    """Code: directory of the tests that prompts name by hash, with manifest.json (`zgcm prompts convert`)."""
     expected_train_rows: PositiveInt | None = execution(None)
     """Guard: the file must have exactly so many prompts."""
     expected_valid_rows: PositiveInt | None = execution(None)

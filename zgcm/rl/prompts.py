@@ -103,8 +103,8 @@ def validate(
 
 
 def check_row(where: str, row: dict[str, Any], domain: str) -> None:
-    """Raises ZgcmError unless a row has the fields of a prompt of the domain, well formed; for `mixed`, of the
-    domain that it names."""
+    """Raises ZgcmError unless a row has the fields of a prompt of the domain, well formed; for `mixed`, of
+    the domain that it names."""
     if domain == MIXED and "domain" in row:
         domain = row["domain"]
         if not isinstance(domain, str) or domain not in DOMAIN_FIELDS:
@@ -234,8 +234,11 @@ def tests_digest(prompts: Sequence[Prompt]) -> dict[str, str]:
 
 
 def _of_domain(prompt: Prompt) -> list[Any]:
-    code = (prompt.task_type, prompt.code_asset_hash, prompt.prompt_hash)
-    return {"if": [prompt.ifeval_spec], "code": [*code]}.get(prompt.domain, [])
+    if prompt.domain == "if":
+        return [prompt.ifeval_spec]
+    if prompt.domain == "code":
+        return [prompt.task_type, prompt.code_asset_hash, prompt.prompt_hash]
+    return []
 
 
 def steps_per_epoch(count: int, batch_size: int, drop_last: bool) -> int:
