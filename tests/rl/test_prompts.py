@@ -103,7 +103,7 @@ def test_rows_of_a_mixed_stage_are_each_of_their_own_domain(tmp_path: Path) -> N
 @pytest.mark.parametrize("domain", ["poetry", "mixed", "Math", None, ["math"]])
 def test_an_unknown_domain_is_named_with_its_line(tmp_path: Path, domain: Any) -> None:
     path = write(tmp_path / "m.jsonl", ROW, {**ROW, "sample_id": "b", "domain": domain})
-    with pytest.raises(ZgcmError, match="Unknown domain.*math, code, if") as caught:
+    with pytest.raises(ZgcmError, match=r"Unknown domain.*math, code, if") as caught:
         read(path, domain="mixed")
     assert caught.value.where == f"{path}:2"
 
