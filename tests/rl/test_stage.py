@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow.parquet
 import pytest
 from bandit import prepare
 
@@ -38,6 +39,14 @@ def finish(arguments: list[str], log: Path) -> None:
 def only_run(root: Path) -> Path:
     (run,) = (root / "results" / "rl_math" / "runs").iterdir()
     return run
+
+
+def same_stage(root: Path) -> list[str]:
+    return ["rl", "rl_math", "--recipe", str(root / "recipe.yaml"), "--directory", str(root)]
+
+
+def reward_lines(root: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (only_run(root) / "reward.jsonl").read_text().splitlines()]
 
 
 def without_time(marker: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +75,7 @@ def test_stage_learns_and_leaves_what_it_promises(undisturbed: Path) -> None:
     assert last["mean_raw_reward"] > first["mean_raw_reward"]
     assert verify_manifest(results / done["policy"])["digest"] == done["weights_digest"]
     run = only_run(undisturbed)
-    lines = [json.loads(line) for line in (run / "reward.jsonl").read_text().splitlines()]
+    lines = reward_lines(undisturbed)
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
     trained = [line for line in lines if line["trained_responses"]]
     assert trained and [line["policy_lag"] for line in lines] == [0, 1, 1, 1]
@@ -80,10 +89,31 @@ def test_finished_stage_is_not_trained_again(undisturbed: Path) -> None:
     done = undisturbed / "results" / "rl_math" / "done"
     before = done.read_bytes()
     done.unlink()
-    recipe = undisturbed / "recipe.yaml"
-    arguments = ["rl", "rl_math", "--recipe", str(recipe), "--directory", str(undisturbed)]
-    finish(arguments, undisturbed / "log")
+    finish(same_stage(undisturbed), undisturbed / "log")
     assert done.read_bytes() == before
+
+
+@pytest.mark.long
+def test_either_half_of_the_loop_gives_its_numbers(undisturbed: Path, tmp_path: Path) -> None:
+    """Steps 1 and 2 both learn from responses of version 0: the rollouts are one update ahead."""
+    stage = undisturbed / "results" / "rl_math"
+    before = {path: path.stat().st_mtime_ns for path in stage.rglob("*")}
+    arguments = [*same_stage(undisturbed), "--rollout-only", "--steps", "2"]
+    finish([*arguments, "--output", str(tmp_path / "dump")], tmp_path / "log")
+    rows = pyarrow.parquet.read_table(tmp_path / "dump").to_pylist()
+    assert len(rows) == 2 * 5 * 4 and {row["version"] for row in rows} == {0}
+    assert all(len(row["token_ids"]) == len(row["logprobs"]) and row["text"] for row in rows)
+    for step in (1, 2):
+        rewards = [row["reward"] for row in rows if row["step"] == step]
+        assert sum(rewards) / len(rewards) == pytest.approx(
+            reward_lines(undisturbed)[step - 1]["mean_reward"]
+        )
+    finish([*same_stage(undisturbed), "--train-only", str(tmp_path / "dump"), "--json"], tmp_path / "log")
+    updates = json.loads((tmp_path / "log").read_text().splitlines()[-1])
+    assert [update["step"] for update in updates] == [1, 2]
+    for update, line in zip(updates, reward_lines(undisturbed), strict=False):
+        assert update.items() <= line.items(), "digit for digit"
+    assert {path: path.stat().st_mtime_ns for path in stage.rglob("*")} == before
 
 
 @pytest.mark.parametrize(
