@@ -1,4 +1,4 @@
-"""The task generators: careful answers earn the real reward, careless ones none, held-out ones are no text."""
+"""The task generators: careful answers earn the real reward, careless ones none; nothing held out is text."""
 
 import contextlib
 import io
