@@ -202,8 +202,10 @@ def _export(recipe: Recipe, name: str) -> tuple[Any, Parents]:
 
 
 def _rl(recipe: Recipe, name: str) -> tuple[Any, Parents]:
-    stage = recipe.stages[name]
-    return semantic(stage), [("export", str(stage.init))]
+    settings = semantic(recipe.stages[name])
+    if settings["domain"] in ("math", "if"):
+        del settings["reward"]["sandbox"]  # no program runs
+    return settings, [("export", settings["init"])]
 
 
 _SETTINGS = {

@@ -7,9 +7,12 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from zgcm.config.base import Decay, Place, Section, Seed, execution
 from zgcm.config.stages import _Stage
 
+Domain = Literal["math", "code", "if", "mixed"]
+
 
 class DemoPrompts(Section):
-    """Arithmetic prompts of the demo generator, none of them in any training text."""
+    """Prompts of the demo generators, of the stage's domain (mixed: a third of each), with the tests of code.
+    None of them is in any training text."""
 
     kind: Literal["demo"]
     """Generated prompts."""
@@ -20,7 +23,7 @@ class DemoPrompts(Section):
     seed: NonNegativeInt = 0
     """Of the generator."""
     max_digit: int = Field(default=7, ge=1, le=9)
-    """Largest digit of the summands."""
+    """Mathematics: largest digit of the summands."""
 
 
 class FilePrompts(Section):
@@ -32,6 +35,8 @@ class FilePrompts(Section):
     """JSON Lines of training prompts."""
     valid: Place
     """JSON Lines of evaluation prompts."""
+    assets: Place | None = execution(None)
+    """Code: directory of the tests that the prompts name by hash, with manifest.json (`zgcm prompts convert`)."""
     expected_train_rows: PositiveInt | None = execution(None)
     """Guard: the file must have exactly so many prompts."""
     expected_valid_rows: PositiveInt | None = execution(None)
@@ -126,17 +131,38 @@ class LengthPenalty(Section):
         return self
 
 
+class Sandbox(Section):
+    """Where programs of the domain `code` run. The first three decide verdicts."""
+
+    max_tests: int = Field(default=8, ge=1, le=64)
+    """Tests of a program in training, chosen by its prompt. Evaluations take up to 64, and all must pass."""
+    test_timeout: float = Field(default=2.0, ge=0.1, le=10)
+    """Seconds a test."""
+    memory_mb: int = Field(default=1024, ge=64, le=65536)
+    """MiB that a program's process may take."""
+    slots: Annotated[int, Field(ge=1, le=256)] | None = execution(None)
+    """Programs at a time. Absent: one a core, at most 32; of a service at `url`: 32 requests at a time."""
+    url: Place | None = execution(None)
+    """A service that runs already. Absent: the stage starts one of its own and stops it."""
+    token_file: Place | None = execution(None)
+    """With `url`: file of mode 0600 that holds its token. Absent: $ZGCM_CODE_SANDBOX_TOKEN."""
+    request_timeout: PositiveInt = execution(300)
+    """Seconds for one answer of the service, its queue included."""
+
+
 class Reward(Section):
-    """How a response is judged; the domain chooses the judge."""
+    """How a response is judged; its prompt's domain chooses the judge."""
 
     length_penalty: LengthPenalty | None = None
-    """Absent: the raw reward."""
+    """Mathematics only, as published. Absent: the raw reward."""
     tolerance: NonNegativeFloat = 0.0
     """Mathematics: relative error forgiven where an answer or its label is a decimal. 0: none."""
     verify_timeout: PositiveFloat = execution(8.0)
-    """Seconds for one verification; then its process is killed."""
+    """Seconds for one verification of mathematics or of instructions; then its process is killed."""
     workers: PositiveInt = execution(1)
     """Killable verifier processes."""
+    sandbox: Sandbox = Sandbox()
+    """Code: where programs run, and their limits."""
 
 
 class Learner(Section):
@@ -227,8 +253,9 @@ class RLStage(_Stage):
     """Reinforcement learning."""
     init: str = "sft"
     """The stage whose exported policy it starts from."""
-    domain: Literal["math", "code", "if", "mixed"]
-    """Which reward judges the answers."""
+    domain: Domain
+    """Which prompts it takes and how answers are judged; `mixed` takes prompts of all domains, each judged by
+    its own."""
     prompts: Prompts
     """What is asked."""
     seed: Seed = 42
@@ -255,6 +282,10 @@ class RLStage(_Stage):
     """How policies are measured."""
     checkpoints: RLCheckpoints = execution(RLCheckpoints())
     """When to save."""
+
+    def runs_programs(self) -> bool:
+        """Whether it needs a sandbox: mixed prompts may hold none of code, but that takes reading them."""
+        return self.domain in ("code", "mixed")
 
     def evaluation_versions(self) -> list[int]:
         """Policy versions that are evaluated: the baseline 0, every `evaluation.every_steps`, the last."""

@@ -19,14 +19,15 @@ from zgcm.rl.evaluation import evaluate, score
 from zgcm.rl.experience import (
     UPDATE_KEYS,
     advantages_of,
+    by_domain,
     policy_directory,
     saved_versions,
     shape,
     step_record,
     trajectories,
 )
-from zgcm.rl.prompts import Prompt, batch_at
-from zgcm.rl.rewards.pool import VerifierPool
+from zgcm.rl.prompts import MIXED, Prompt, batch_at
+from zgcm.rl.rewards.router import Judges
 from zgcm.rl.trajectory import Request, Response, Trajectory, seed_of
 from zgcm.rundir.manifest import is_complete
 from zgcm.stopping import Stopped, how_far
@@ -50,11 +51,11 @@ class Loop:
         run: "Run",
         learners: "Learners",
         rollouts: "Rollouts",
-        pool: VerifierPool,
+        judges: Judges,
         say: Callable[[str], None],
     ) -> None:
         self.job, self.stage = run, run.stage
-        self.learners, self.rollouts, self.pool, self.say = learners, rollouts, pool, say
+        self.learners, self.rollouts, self.judges, self.say = learners, rollouts, judges, say
         self.seconds: dict[str, float] = defaultdict(float)
         self.version = 0
         self.pending: Groups | None = None
@@ -129,8 +130,8 @@ class Loop:
             ahead = self.rollouts.start(self._requests(following, "train", step + 1), stage.rollout.sampling)
         with self._timed("reward"):
             limit = stage.rollout.sampling.max_new_tokens
-            raw = score(self.job, self.pool, prompts, groups, limit)
-        rewards = shape(raw, groups, stage)
+            raw, failures = score(self.job, self.judges, prompts, groups, limit)
+        rewards = shape(prompts, raw, groups, stage)
         kept, rejected = self._filter(prompts, groups, rewards)
         update: dict[str, Any] = dict.fromkeys(UPDATE_KEYS)
         batch: list[Trajectory] = []
@@ -149,8 +150,10 @@ class Loop:
         self.version = step + 1
         with self._timed("sync"):
             self._synchronise()
-        record = step_record(self.version, groups, raw, rewards, rejected, len(batch)) | update
-        self._record(record, begun)
+        record = step_record(self.version, groups, raw, rewards, rejected, failures, len(batch))
+        if stage.domain == MIXED:
+            record["domains"] = by_domain(prompts, groups, raw)
+        self._record(record | update, begun)
 
     def _record(self, record: dict[str, Any], begun: dict[str, float]) -> None:
         run, stage = self.job.directory, self.stage
@@ -160,7 +163,8 @@ class Loop:
             self._save_recover_point()
         spent = {part: round(total - begun.get(part, 0.0), 3) for part, total in self.seconds.items()}
         spent = {part: seconds for part, seconds in spent.items() if seconds}
-        recover.append(run / "speed.jsonl", {"step": self.version, "seconds": spent})
+        speed = {"step": self.version, "seconds": spent, "sandbox_retries": self.judges.take_retries()}
+        recover.append(run / "speed.jsonl", speed)
         rejected = sum(record["rejected"].values())
         gap = record["logprob_gap_mean"]
         self.say(
@@ -184,6 +188,7 @@ class Loop:
                 [len(prompt.token_ids) + len(response.token_ids) for response in group],
                 group_size=self.stage.rollout.sampling.n_samples,
                 max_tokens=self.stage.learner.max_tokens_per_microbatch,
+                domain=prompt.domain,
             )
             if reason is None:
                 kept.append(index)
@@ -238,7 +243,7 @@ class Loop:
         marker = markers.read_marker(run.directory, self.version)
         if marker is None:
             with self._timed("evaluation"):
-                stats = evaluate(run, self.rollouts, self.pool)
+                stats = evaluate(run, self.rollouts, self.judges)
             run.check_owner()
             marker = markers.write_marker(
                 run.directory,
@@ -246,11 +251,12 @@ class Loop:
                 phase=markers.phase(self.version, stage.steps, resumed=resumed),
                 samples_per_row=stage.evaluation.sampling.n_samples,
                 stats=stats,
+                domain=stage.domain,
             )
         stats = marker["stats"]
         self.say(
-            f"{run.name} evaluation of version {self.version}: {stats[markers.RAW_REWARD]:.3f} of "
-            f"{stats[markers.COMPLETIONS]} completions right "
+            f"{run.name} evaluation of version {self.version}: reward {stats[markers.RAW_REWARD]:.3f} over "
+            f"{stats[markers.COMPLETIONS]} completions "
             f"(standard error {stats['eval/raw_correct_standard_error']:.3f})"
         )
 

@@ -19,6 +19,8 @@ DOMAIN_FIELDS: dict[str, tuple[str, ...]] = {
     "if": ("ifeval_spec",),
 }
 """Fields that a domain needs besides."""
+MIXED = "mixed"
+"""A stage's domain whose prompts are of several."""
 GRAM = 13
 """Words in a row that make two prompts the same."""
 CODE_TASKS = ("code", "code_stdio")
@@ -32,10 +34,16 @@ class Prompt:
     answers: list[str]
     benchmark: str
     token_ids: list[int]
+    domain: str = "math"
+    """Whose judge looks at the answers: math, code or if."""
     ifeval_spec: list[dict[str, Any]] = field(default_factory=list)
     """Constraints of the domain `if`: {instruction_id, kwargs}."""
+    task_type: str = ""
+    """Of the domain `code`: code or code_stdio."""
     code_asset_hash: str = ""
     """Of the domain `code`: SHA-256 of its tests."""
+    prompt_hash: str = ""
+    """Of the domain `code`: chooses which tests run; empty: the hash of the tests does."""
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -53,11 +61,13 @@ def validate(
     expected_rows: int | None = None,
     source: str = "prompts",
 ) -> list[Prompt]:
-    """Check every row and tokenize it; `encode` renders messages with thinking enabled. Raises ZgcmError."""
+    """Check every row and tokenize it; `encode` renders messages with thinking enabled. `domain` is that of
+    every row, or `mixed`: each row names its own. Raises ZgcmError."""
     prompts: list[Prompt] = []
     seen: dict[str, str] = {}
     for where, row in rows:
         check_row(where, row, domain)
+        own = row["domain"]
         sample_id = str(row["sample_id"])
         if sample_id in seen:
             raise ZgcmError(
@@ -76,9 +86,11 @@ def validate(
         benchmark = str(row.get("benchmark", ""))
         prompts.append(
             Prompt(
-                *(sample_id, row["messages"], answers, benchmark, token_ids),
-                ifeval_spec=row["ifeval_spec"] if domain == "if" else [],
-                code_asset_hash=row["code_asset_hash"] if domain == "code" else "",
+                *(sample_id, row["messages"], answers, benchmark, token_ids, own),
+                ifeval_spec=row["ifeval_spec"] if own == "if" else [],
+                task_type=row["task_type"] if own == "code" else "",
+                code_asset_hash=row["code_asset_hash"] if own == "code" else "",
+                prompt_hash=str(row.get("prompt_hash") or "") if own == "code" else "",
             )
         )
     if not prompts:
@@ -91,8 +103,16 @@ def validate(
 
 
 def check_row(where: str, row: dict[str, Any], domain: str) -> None:
-    """Raises ZgcmError unless a row has the fields of a prompt of its domain, well formed."""
-    missing = sorted({*REQUIRED, *DOMAIN_FIELDS[domain]} - row.keys())
+    """Raises ZgcmError unless a row has the fields of a prompt of the domain, well formed; for `mixed`, of the
+    domain that it names."""
+    if domain == MIXED and "domain" in row:
+        domain = row["domain"]
+        if not isinstance(domain, str) or domain not in DOMAIN_FIELDS:
+            known = ", ".join(DOMAIN_FIELDS)
+            raise ZgcmError(
+                "Unknown domain", where=where, found=repr(domain)[:80], expected=f"one of {known}"
+            )
+    missing = sorted({*REQUIRED, *DOMAIN_FIELDS.get(domain, ())} - row.keys())
     if missing:
         raise ZgcmError("Fields are missing", where=where, found=f"no {', '.join(missing)}")
     if row["domain"] != domain:
@@ -206,8 +226,16 @@ def digest(prompts: Sequence[Prompt]) -> str:
     return sha256_bytes(canonical_json(used))
 
 
+def tests_digest(prompts: Sequence[Prompt]) -> dict[str, str]:
+    """`code_tests`: SHA-256 over the names of the tests that prompts of code use, which are hashes of their
+    content; empty without such prompts."""
+    names = sorted({prompt.code_asset_hash for prompt in prompts if prompt.domain == "code"})
+    return {"code_tests": sha256_bytes(canonical_json(names))} if names else {}
+
+
 def _of_domain(prompt: Prompt) -> list[Any]:
-    return [value for value in (prompt.ifeval_spec, prompt.code_asset_hash) if value]
+    code = (prompt.task_type, prompt.code_asset_hash, prompt.prompt_hash)
+    return {"if": [prompt.ifeval_spec], "code": [*code]}.get(prompt.domain, [])
 
 
 def steps_per_epoch(count: int, batch_size: int, drop_last: bool) -> int:

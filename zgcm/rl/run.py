@@ -48,6 +48,7 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     """Train a GRPO stage, or continue it. Returns the content of `done`. Raises ZgcmError."""
     stage = rl_stage(recipe, name)
     check_consistent(name, stage)
+    say(contract.remark(name, stage))
     policy, policy_digest = initial_policy(layout, stage)
     tokenizer, special_tokens = load_tokenizer(policy)
     train, valid = read_prompts(stage, policy, tokenizer)
@@ -56,6 +57,7 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
         "policy": policy_digest,
         "prompts_train": prompts.digest(train),
         "prompts_valid": prompts.digest(valid),
+        **prompts.tests_digest([*train, *valid]),
     }
     run_id = identity.run_id(recipe_id, inputs)
     directory = layout.runs(name) / run_id
@@ -89,7 +91,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
     from zgcm.rl.actors import Learners, Rollouts
     from zgcm.rl.cluster import ray_cluster
     from zgcm.rl.grpo import Loop
-    from zgcm.rl.rewards.pool import verifier_pool
+    from zgcm.rl.rewards.router import judges
 
     stage = run.stage
     cpu = stage.resources.gpus_per_node == 0
@@ -102,8 +104,8 @@ def train_with_actors(run: Run) -> dict[str, float]:
             f"{run.name}: starting Ray, {numbers.counted(engines, 'vLLM engine')} and "
             f"{numbers.counted(learning, 'learner')}; that alone takes about a minute"
         )
-        reward = stage.reward
-        pool = stack.enter_context(verifier_pool(reward.workers, reward.verify_timeout, reward.tolerance))
+        every = [*run.train, *run.valid]
+        judging = stack.enter_context(judges(stage, every, run.special_tokens, run.directory))
         stack.enter_context(ray_cluster(cpus=actors, gpus=gpus, logs=run.directory / "logs" / "ray"))
         ray_seconds = time.monotonic() - begun
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
@@ -114,7 +116,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
         start_seconds = time.monotonic() - begun - ray_seconds
         say(f"{run.name}: ready after {numbers.duration(ray_seconds + start_seconds)}")
         with deferring() as asked:
-            loop = Loop(replace(run, asked_to_stop=asked), learners, rollouts, pool, say)
+            loop = Loop(replace(run, asked_to_stop=asked), learners, rollouts, judging, say)
             loop.run()
         return {"ray": ray_seconds, "actors": start_seconds, **loop.seconds}
 
@@ -126,10 +128,6 @@ def rl_stage(recipe: Recipe, name: str) -> RLStage:
 def check_consistent(name: str, stage: RLStage) -> None:
     """Refuse settings that could only fail later, with the keys to change."""
     where = f"stages.{name}"
-    if stage.domain != "math":
-        raise ZgcmError(
-            "No reward for this domain", where=f"{where}.domain", found=stage.domain, expected="math"
-        )
     if stage.learner.kl_coefficient:
         raise ZgcmError(
             "There is no reference policy for a KL term",
@@ -197,14 +195,9 @@ def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[
     sides = []
     for split in ("train", "valid"):
         if isinstance(source, DemoPrompts):
-            from zgcm.corpus import arithmetic
+            from zgcm.rl import demo
 
-            made = arithmetic.prompts(
-                "train" if split == "train" else "valid",
-                getattr(source, split),
-                source.seed,
-                source.max_digit,
-            )
+            made = demo.rows(stage, "train" if split == "train" else "valid")
             rows = [(f"demo {split} prompt {number}", row) for number, row in enumerate(made)]
             expected, path = None, f"demo {split} prompts"
         else:
