@@ -47,9 +47,7 @@ def serve(
     memory_mb: Annotated[int, typer.Option(min=64, help="MiB that a program's process may take.")] = 1024,
     until_stdin_ends: Annotated[
         bool,
-        typer.Option(
-            "--until-stdin-ends", help="Live as long as whoever holds stdin; leave signals to them."
-        ),
+        typer.Option("--until-stdin-ends", help="Live as long as whoever holds stdin, and ignore signals."),
     ] = False,
 ) -> None:
     """Judge programs over HTTP until SIGTERM or ctrl-C; what is queued is still answered.

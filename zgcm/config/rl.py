@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from zgcm.config.base import Decay, Place, Section, Seed, execution
-from zgcm.config.stages import _Stage
+from zgcm.config.stages import Resources, _Stage
 
 Domain = Literal["math", "code", "if", "mixed"]
 
@@ -36,11 +36,14 @@ class FilePrompts(Section):
     valid: Place
     """JSON Lines of evaluation prompts."""
     assets: Place | None = execution(None)
-    """Code: directory of the tests that the prompts name by hash, with manifest.json (`zgcm prompts convert`)."""
+    """Code: directory of the tests that prompts name by hash, with manifest.json (`zgcm prompts convert`)."""
     expected_train_rows: PositiveInt | None = execution(None)
     """Guard: the file must have exactly so many prompts."""
     expected_valid_rows: PositiveInt | None = execution(None)
     """Guard, as for the training file."""
+    overlap: Literal["error", "drop"] = "error"
+    """Training prompts that repeat an evaluation prompt (word for word, or 13 words in a row): refuse the
+    files, or leave these training prompts out and say how many."""
 
 
 Prompts = Annotated[DemoPrompts | FilePrompts, Field(discriminator="kind")]
@@ -112,6 +115,33 @@ class Rollout(Section):
     """Seconds for one response."""
     sync_timeout: PositiveInt = execution(1800)
     """Seconds for new weights to reach every engine; without it a stuck broadcast would hang for ever."""
+
+
+class Difficulty(Section):
+    """How often the initial policy solves each training prompt, and which prompts are kept for training."""
+
+    samples: PositiveInt = 8
+    """Responses a prompt, sampled as `rollout.sampling` says."""
+    min_pass_rate: float = Field(default=0.0, ge=0, le=1)
+    """Prompts solved less often are left out; 0: none. 1/samples leaves out those that were never solved."""
+    max_pass_rate: float = Field(ge=0, le=1)
+    """Prompts solved more often are left out."""
+    assumed: bool = execution(False)
+    """The bounds were never published: dry run and report say so."""
+    shards: PositiveInt = execution(1)
+    """Jobs that share the prompts, each with an engine of its own. Their number changes no result."""
+    resources: Resources = execution(Resources(mem_mb=4000))
+    """What one of these jobs asks the scheduler for."""
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "Difficulty":
+        rates = [passes / self.samples for passes in range(self.samples + 1)]
+        if not any(self.min_pass_rate <= rate <= self.max_pass_rate for rate in rates):
+            raise ValueError(
+                f"no prompt can be kept: none of 0/{self.samples} to {self.samples}/{self.samples} lies "
+                f"between min_pass_rate {self.min_pass_rate:g} and max_pass_rate {self.max_pass_rate:g}"
+            )
+        return self
 
 
 class LengthPenalty(Section):
@@ -258,6 +288,8 @@ class RLStage(_Stage):
     its own."""
     prompts: Prompts
     """What is asked."""
+    difficulty: Difficulty | None = None
+    """Leave out prompts that the initial policy solves too often or too rarely. Absent: train on all."""
     seed: Seed = 42
     """Of prompt order and sampling."""
     epochs: PositiveInt = 3

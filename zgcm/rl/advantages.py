@@ -23,9 +23,9 @@ def reject_reason(
 ) -> str | None:
     """Why a group of responses is left out of the update, or None. First hit wins (as published).
 
-    `lengths` are tokens of prompt and response together; longer than `max_tokens` cannot be trained on. In
-    mathematics what must vary is reward > 0: a length penalty alone makes no group worth training on. In other
-    domains it is the reward itself, a share.
+    `lengths` are tokens of prompt and response together; longer than `max_tokens` cannot be trained on. What
+    must vary is reward > 0 in mathematics (a length penalty alone makes no group worth training on), in other
+    domains the reward, a share.
     """
     if not rewards or not lengths:
         return "missing_required_tensor"

@@ -40,7 +40,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "evaluation.sampling.n_samples": 1,
     },
 }
-"""Domain -> key -> published value: 17 for math, 18 for IF and for code. The published trainers refuse others."""
+"""Domain -> key -> published value: 17 for math, 18 for IF and for code, which the published trainers
+demand."""
 REWARDS: dict[str, dict[str, Any]] = {
     "math": {
         "reward.length_penalty.start": 16384,
@@ -59,8 +60,10 @@ REWARDS: dict[str, dict[str, Any]] = {
 
 
 def differences(stage: RLStage) -> dict[str, tuple[Any, Any]]:
-    """Key -> (found, published) for every published value that the stage does not have; empty for `mixed`, which
-    was never published."""
+    """Key -> (found, published) for every published value that the stage does not have.
+
+    Empty for `mixed`, which was never published.
+    """
     published = PUBLISHED.get(stage.domain, {}) | REWARDS.get(stage.domain, {})
     found = {key: _lookup(stage, key) for key in published}
     return {key: (found[key], value) for key, value in published.items() if found[key] != value}

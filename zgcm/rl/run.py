@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from zgcm import identity, numbers
 from zgcm.config.recipe import Recipe
-from zgcm.config.rl import DemoPrompts, RLStage
+from zgcm.config.rl import FilePrompts, RLStage
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.rl import attempts, contract, markers, prompts, recover
+from zgcm.rl import attempts, contract, disjoint, markers, prompts, recover
 from zgcm.rl.prompts import Prompt
-from zgcm.rundir import owner
+from zgcm.rundir import difficulty, owner
 from zgcm.rundir.manifest import is_complete, verify_manifest
 from zgcm.stopping import deferring
 
@@ -51,7 +51,11 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     say(contract.remark(name, stage))
     policy, policy_digest = initial_policy(layout, stage)
     tokenizer, special_tokens = load_tokenizer(policy)
-    train, valid = read_prompts(stage, policy, tokenizer)
+    kept = None
+    if stage.difficulty is not None:
+        kept = difficulty.require_kept(recipe, layout, name, policy_digest)
+    train, valid = read_prompts(name, stage, policy, tokenizer, kept)
+    require_enough(stage, train)
     recipe_id = identity.recipe_id(recipe, "rl", name)
     inputs = {
         "policy": policy_digest,
@@ -183,48 +187,81 @@ def load_tokenizer(policy: Path) -> "tuple[Tokenizer, list[str]]":
     return tokenizer, [token.content for token in added if token.special]
 
 
-def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[list[Prompt], list[Prompt]]:
-    """Validated training and validation prompts, disjoint."""
+def read_prompts(
+    name: str, stage: RLStage, policy: Path, tokenizer: "Tokenizer", kept: Path | None = None
+) -> tuple[list[Prompt], list[Prompt]]:
+    """Validated training and validation prompts, disjoint; with `kept` the training prompts of that file
+    only, which `zgcm difficulty` made of the recipe's."""
     from zgcm.tokens.chat import render
 
     def encode(messages: list[dict[str, Any]]) -> list[int]:
         text = render(messages, policy, add_generation_prompt=True, enable_thinking=True)
         return tokenizer.encode(text, add_special_tokens=False).ids
 
-    source = stage.prompts
-    sides = []
-    for split in ("train", "valid"):
-        if isinstance(source, DemoPrompts):
-            from zgcm.rl import demo
+    def validated(source: str, rows: list[Numbered], expected: int | None) -> list[Prompt]:
+        return prompts.validate(
+            rows,
+            encode,
+            domain=stage.domain,
+            max_prompt_tokens=stage.max_prompt_tokens,
+            expected_rows=expected,
+            source=source,
+        )
 
-            made = demo.rows(stage, "train" if split == "train" else "valid")
-            rows = [(f"demo {split} prompt {number}", row) for number, row in enumerate(made)]
-            expected, path = None, f"demo {split} prompts"
-        else:
-            path = getattr(source, split)
-            rows = list(prompts.read_rows(Path(path)))
-            expected = getattr(source, f"expected_{split}_rows")
-        sides.append(
-            prompts.validate(
-                rows,
-                encode,
-                domain=stage.domain,
-                max_prompt_tokens=stage.max_prompt_tokens,
-                expected_rows=expected,
-                source=path,
-            )
-        )
-    train, valid = sides
-    prompts.check_disjoint(train, valid)
-    possible = stage.epochs * prompts.steps_per_epoch(len(train), stage.batch_size, stage.drop_last)
-    if possible < stage.steps:
-        raise ZgcmError(
-            "Too few training prompts",
-            found=f"{len(train)} prompts, enough for {possible} steps in {stage.epochs} epoch(s)",
-            expected=f"{stage.steps} steps",
-            hint="give more prompts or epochs, or fewer steps",
-        )
+    valid = validated(*prompt_rows(stage, "valid"))
+    if kept is None:
+        train = validated(*prompt_rows(stage, "train"))
+    else:
+        train = validated(str(kept), list(prompts.read_rows(kept)), None)
+    if isinstance(stage.prompts, FilePrompts) and stage.prompts.overlap == "drop":
+        train = without_overlaps(name, train, valid)
+    else:
+        disjoint.check_disjoint(train, valid)
     return train, valid
+
+
+Numbered = tuple[str, dict[str, Any]]
+"""(file:line, row)."""
+
+
+def prompt_rows(stage: RLStage, split: Literal["train", "valid"]) -> tuple[str, list[Numbered], int | None]:
+    """Of a split its name for messages, its rows as they are, and how many there must be."""
+    source = stage.prompts
+    if isinstance(source, FilePrompts):
+        path = getattr(source, split)
+        return path, list(prompts.read_rows(Path(path))), getattr(source, f"expected_{split}_rows")
+    from zgcm.rl import demo
+
+    made = demo.rows(stage, split)
+    return f"demo {split} prompts", [(f"demo {split} prompt {n}", row) for n, row in enumerate(made)], None
+
+
+def without_overlaps(name: str, train: list[Prompt], valid: list[Prompt]) -> list[Prompt]:
+    """Training prompts that repeat no evaluation prompt; says how many do."""
+    found = {overlap.train.sample_id for overlap in disjoint.overlaps(train, valid)}
+    if found:
+        say(
+            f"{name}: {numbers.counted(len(found), 'training prompt')} of {len(train):,} left out, "
+            "since they repeat an evaluation prompt"
+        )
+    return [prompt for prompt in train if prompt.sample_id not in found]
+
+
+def require_enough(
+    stage: RLStage, train: list[Prompt], *, where: str = "", why: str = "", hint: str = ""
+) -> None:
+    """Raises ZgcmError when the prompts do not last for the stage's steps; `why`: where the others went."""
+    per_epoch = prompts.steps_per_epoch(len(train), stage.batch_size, stage.drop_last)
+    if stage.epochs * per_epoch >= stage.steps:
+        return
+    found = f"{len(train)} prompts, enough for {stage.epochs * per_epoch} steps in {stage.epochs} epoch(s)"
+    raise ZgcmError(
+        "Too few training prompts",
+        where=where,
+        found=f"{found}; {why}" if why else found,
+        expected=f"{stage.steps} steps of {stage.batch_size} prompts",
+        hint=f"{hint}give more prompts or epochs, or fewer steps",
+    )
 
 
 def evaluated_versions(stage: RLStage) -> list[int]:

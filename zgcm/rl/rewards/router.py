@@ -1,5 +1,5 @@
-"""Each answer to the judge of its prompt's domain: mathematics and instructions to verifier processes, code to
-the sandbox. The domains of a batch are judged side by side."""
+"""Each answer to the judge of its prompt's domain: mathematics and instructions to verifier processes, code
+to the sandbox. The domains of a batch are judged side by side."""
 
 import contextlib
 from collections import Counter, defaultdict
@@ -85,14 +85,14 @@ def judges(
     stage: RLStage, prompts: Sequence[Prompt], special_tokens: Sequence[str], directory: Path
 ) -> Iterator[Judges]:
     """Start what the domains of the prompts need, and stop it. Demo tests go to `directory`/tests, the
-    sandbox's own lines to `directory`/logs. Raises ZgcmError when tests are missing or damaged, or the sandbox
-    does not start or does not hold."""
+    sandbox's own lines to `directory`/logs. Raises ZgcmError when tests are missing or damaged, or the
+    sandbox does not start or does not hold."""
     domains = {prompt.domain for prompt in prompts}
     reward = stage.reward
     with contextlib.ExitStack() as stack:
         pool, sandbox = None, None
         if "code" in domains:
-            tests = tests_of(stage, prompts, directory)
+            tests = assets_of(stage, prompts, directory)
             log = directory / "logs" / "sandbox.log"
             sandbox = stack.enter_context(service(reward.sandbox, tests, log))
         if verified := [domain for domain in VERIFIED if domain in domains]:
@@ -102,7 +102,7 @@ def judges(
         yield Judges(reward, special_tokens, pool, sandbox)
 
 
-def tests_of(stage: RLStage, prompts: Sequence[Prompt], directory: Path) -> Path | None:
+def assets_of(stage: RLStage, prompts: Sequence[Prompt], directory: Path) -> Path | None:
     """Where the tests of code lie, each checked; None where only a service elsewhere has them."""
     source = stage.prompts
     if isinstance(source, DemoPrompts):

@@ -53,7 +53,7 @@ def _instructions(_: float) -> Callable[[str, list[dict[str, Any]]], list[bool]]
     return satisfied
 
 
-READY = {"math": _mathematics, "if": _instructions}
+READY: dict[str, Callable[[float], Callable[..., Any]]] = {"math": _mathematics, "if": _instructions}
 """Domain -> makes its judge."""
 
 

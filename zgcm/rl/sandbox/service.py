@@ -155,7 +155,7 @@ def attested(client: Client, memory_mb: int, assets: Path | None) -> dict[str, A
     if health.get("status") != "healthy" or not properties or broken:
         raise ZgcmError(
             "The sandbox does not hold", where=client.url,
-            found=", ".join(broken) or f"status {health.get('status')!r}, {len(properties)} properties attested",
+            found=", ".join(broken) or f"status {health.get('status')!r}, {len(properties)} properties",
             expected="a healthy service, every property attested", hint="docs/sandbox.md",
         )  # fmt: skip
     limits = health.get("limits")
