@@ -22,7 +22,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prepare(root)
     recipe, layout = load_recipe([root / "recipe.yaml"]), Layout(root / "results")
     job, facts = run.prepare(recipe, layout, "rl_math")
-    engine = Engine([job.tokenizer.encode(f"w</think>\\boxed{{{digit}}}").ids for digit in "7777777777777775"])
+    engine = Engine(
+        [job.tokenizer.encode(f"w</think>\\boxed{{{digit}}}").ids for digit in "7777777777777775"]
+    )
     engine.load("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", 0)
     rows = []
     for step in range(2):
