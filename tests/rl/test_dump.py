@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 from bandit import prepare
-from fakes import Engine, Judge
+from fakes import Engine, judges_of
 from tokenizers import Tokenizer
 
 from zgcm.config.load import load_recipe
@@ -30,7 +30,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for step in range(2):
         prompts = prompts_of(job.stage, job.train, step)
         groups = engine.generate(requests_of(job.stage, prompts, "train", step), job.stage.rollout.sampling)
-        judged = judge(job, Judge(), prompts, groups)  # type: ignore[arg-type]
+        judged = judge(job, judges_of(job), prompts, groups)
         rows += dump.rows_of(step + 1, prompts, groups, judged, job.tokenizer)
         batches[step + 1] = judged.batch
     assert any(row["left_out"] for row in rows) and not all(row["left_out"] for row in rows)

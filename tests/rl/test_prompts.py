@@ -87,9 +87,32 @@ def test_code_and_instruction_rows(tmp_path: Path) -> None:
     assert prompts.digest([instruction]) != prompts.digest([dataclasses.replace(instruction, ifeval_spec=[])])
 
 
+def test_rows_of_a_mixed_stage_are_each_of_their_own_domain(tmp_path: Path) -> None:
+    form = {**ROW, "sample_id": "f", "domain": "if", "answers": [], "ifeval_spec": SPEC}
+    code = {**CODE, "sample_id": "c", "prompt_hash": "p"}
+    found = read(write(tmp_path / "m.jsonl", ROW, code, form), domain="mixed")
+    assert [prompt.domain for prompt in found] == ["math", "code", "if"]
+    assert (found[1].task_type, found[1].prompt_hash, found[2].ifeval_spec) == ("code", "p", SPEC)
+    assert prompts.tests_digest(found) == prompts.tests_digest(found[1:2]) != {}
+    assert prompts.tests_digest(found[:1]) == {}
+    other = dataclasses.replace(found[1], code_asset_hash="1f" * 32)
+    assert prompts.tests_digest([other]) != prompts.tests_digest(found)
+    assert prompts.digest([other]) != prompts.digest(found[1:2])
+
+
+@pytest.mark.parametrize("domain", ["poetry", "mixed", "Math", None, ["math"]])
+def test_an_unknown_domain_is_named_with_its_line(tmp_path: Path, domain: Any) -> None:
+    path = write(tmp_path / "m.jsonl", ROW, {**ROW, "sample_id": "b", "domain": domain})
+    with pytest.raises(ZgcmError, match=r"Unknown domain.*math, code, if") as caught:
+        read(path, domain="mixed")
+    assert caught.value.where == f"{path}:2"
+
+
 @pytest.mark.parametrize(
     ("domain", "bad", "message"),
     [
+        ("mixed", {"domain": "code", "task_type": "stdio"}, "task_type"),
+        ("mixed", {"domain": "math"}, "non-empty list"),
         ("code", {"code_asset_hash": "0F" * 32}, "SHA-256"),
         ("code", {"code_asset_hash": None}, "SHA-256"),
         ("code", {"task_type": "stdio"}, "task_type"),
@@ -99,7 +122,7 @@ def test_code_and_instruction_rows(tmp_path: Path) -> None:
     ],
 )
 def test_bad_fields_of_a_domain(tmp_path: Path, domain: str, bad: dict[str, Any], message: str) -> None:
-    row = {**CODE, "ifeval_spec": SPEC, "domain": domain, **bad}
+    row: dict[str, Any] = {**CODE, "ifeval_spec": SPEC, "domain": domain, **bad}
     with pytest.raises(ZgcmError, match=message):
         read(write(tmp_path / "p.jsonl", row), domain=domain)
 

@@ -1,4 +1,5 @@
-"""`zgcm rl STAGE`: train one GRPO stage, or run half of its loop to look at."""
+"""`zgcm rl STAGE`: train one GRPO stage, or run half of its loop to look at; before it, where the recipe says
+so, `pass-rates` and `difficulty`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,13 +9,57 @@ import typer
 from zgcm.cli.opened import Opened, recipe_verb
 from zgcm.errors import ZgcmError
 
+StageArgument = Annotated[
+    str, typer.Argument(metavar="STAGE", help="An RL stage of the recipe, for instance rl_math.")
+]
+
+
+@recipe_verb("pass-rates")
+def pass_rates(
+    opened: Opened,
+    stage: StageArgument,
+    shard: Annotated[str, typer.Argument(metavar="SHARD", help="A shard of the prompts: 00000, 00001, ...")],
+) -> None:
+    """Measure how often the initial policy solves each training prompt of a shard.
+
+    Reads results/export/INIT/ and the stage's prompts, samples `difficulty.samples` responses a prompt with
+    one vLLM engine in this process, and writes results/STAGE/difficulty/SHARD-of-SHARDS.parquet. Shards may
+    run in any order and on any machine; `zgcm difficulty STAGE` puts them together.
+    """
+    from zgcm.rl.difficulty import measure_shard
+
+    facts = measure_shard(opened.recipe, opened.layout, stage, shard)
+    before = facts["prompts"] - facts["measured"]
+    opened.say(
+        facts,
+        f"{facts['output']}: {facts['passes']:,} of {facts['responses']:,} responses to {facts['prompts']:,} "
+        "prompts pass" + (f"; {before:,} prompts measured before" if before else ""),
+    )
+
+
+@recipe_verb()
+def difficulty(opened: Opened, stage: StageArgument) -> None:
+    """Choose the training prompts of a stage by the pass rates that `zgcm pass-rates` measured.
+
+    Writes results/STAGE/difficulty.parquet (one row a prompt: pass rate, mean tokens, truncated share, kept,
+    reason) and results/STAGE/prompts.jsonl, the prompts within difficulty.min_pass_rate and max_pass_rate, on
+    which `zgcm rl STAGE` trains.
+    """
+    from zgcm.rl.difficulty import gather
+
+    facts = gather(opened.recipe, opened.layout, stage)
+    passes = ", ".join(f"{passes}: {number:,}" for passes, number in enumerate(facts["prompts_by_passes"]))
+    opened.say(
+        facts,
+        f"{stage}: {facts['kept']:,} of {facts['prompts']:,} prompts kept, {facts['too_easy']:,} too easy, "
+        f"{facts['too_hard']:,} too hard; prompts by passes: {passes}",
+    )
+
 
 @recipe_verb()
 def rl(
     opened: Opened,
-    stage: Annotated[
-        str, typer.Argument(metavar="STAGE", help="An RL stage of the recipe, for instance rl_math.")
-    ],
+    stage: StageArgument,
     rollout_only: Annotated[
         bool,
         typer.Option(

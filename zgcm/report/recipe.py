@@ -12,6 +12,8 @@ from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage, Resources, TrainStage
 from zgcm.layout import read_lock, shard_count
 from zgcm.missing import SHOWN, missing_files
+from zgcm.rl import contract
+from zgcm.rl.sandbox import image
 
 Facts = dict[str, Any]
 SOURCES = ("source", "kind", "stage", "category", "shards", "from")
@@ -31,6 +33,12 @@ def summary(recipe: Recipe) -> Facts:
         "stages": {name: _stage(recipe, name, stage) for name, stage in recipe.stages.items()},
         "assumed_mixes": assumed_mixes(recipe),
         "assumed_sources": assumed_sources(recipe),
+        "differs_from_published": {
+            name: {key: list(pair) for key, pair in contract.differences(stage).items()}
+            for name, stage in recipe.rl_stages().items()
+        },
+        "remarks": [contract.remark(name, stage) for name, stage in recipe.rl_stages().items()]
+        + sandbox_remarks(recipe),
         "missing": [
             {"key": file.key, "path": file.path, "to_do": file.hint} for file in missing_files(recipe)
         ],
@@ -220,6 +228,19 @@ def _row(name: str, stage: Facts) -> tuple[str, ...]:
     return name, stage["kind"], start, data, f"{stage['context']:,}", steps, tokens, rate, layout, nodes
 
 
+def sandbox_remarks(recipe: Recipe) -> list[str]:
+    """Which stages would fail on this machine because their sandbox does not start on it."""
+    own = [
+        name
+        for name, stage in recipe.rl_stages().items()
+        if stage.runs_programs() and stage.reward.sandbox.url is None
+    ]
+    reason = image.trouble() if own else ""
+    if not reason:
+        return []
+    return [f"{', '.join(own)}: no sandbox starts on this machine: {reason}; see docs/sandbox.md"]
+
+
 def assumed_mixes(recipe: Recipe) -> list[str]:
     return [name for name, mix in recipe.mixes.items() if mix.assumed]
 
@@ -250,7 +271,7 @@ def _remarks(facts: Facts) -> list[str]:
         passes = stage.get("passes_over_data")
         if passes is not None and passes > 1:
             remarks.append(f"{name} reads {passes:.2f} times the quota of its mixes: data repeats")
-    return remarks
+    return remarks + facts["remarks"]
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:

@@ -31,17 +31,18 @@ def rollout_only(
     Without `output` it goes to the run's directory. Returns where it is and what it holds. Raises ZgcmError.
     """
     from zgcm.rl.actors import Rollouts
-    from zgcm.rl.rewards.pool import verifier_pool
+    from zgcm.rl.rewards.router import judges
 
     run, facts = prepare(recipe, layout, name)
-    stage, settings = run.stage, run.stage.reward
+    stage = run.stage
     if steps > stage.steps:
         raise ZgcmError(
             "The stage has fewer steps", where="--steps", found=str(steps), expected=f"at most {stage.steps}"
         )
     rows: list[dict[str, Any]] = []
     with (
-        verifier_pool(settings.workers, settings.verify_timeout, settings.tolerance) as pool,
+        tempfile.TemporaryDirectory(prefix="zgcm-rl-") as scratch,
+        judges(stage, run.train, run.special_tokens, Path(scratch)) as judging,
         _actors(stage, stage.rollout.engines) as cpu,
     ):
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
@@ -50,7 +51,7 @@ def rollout_only(
             prompts = prompts_of(stage, run.train, step)
             asked = requests_of(stage, prompts, "train", step)
             groups = rollouts.generate(asked, stage.rollout.sampling)
-            judged = judge(run, pool, prompts, groups)
+            judged = judge(run, judging, prompts, groups)
             rows += dump.rows_of(step + 1, prompts, groups, judged, run.tokenizer)
             raw = mean([value for values in judged.raw for value in values])
             left_out = len(groups) - judged.left_out.count(None)

@@ -25,18 +25,22 @@ UPDATE_KEYS = (
 
 
 def shape(
-    raw: Sequence[Sequence[float]], groups: Sequence[Sequence[Response]], stage: RLStage
+    prompts: Sequence[Prompt],
+    raw: Sequence[Sequence[float]],
+    groups: Sequence[Sequence[Response]],
+    stage: RLStage,
 ) -> list[list[float]]:
-    """The reward of each response: raw correctness with the penalty on long right answers."""
+    """The reward of each response: the raw one; in mathematics with the penalty on long right answers."""
 
-    def one(value: float, response: Response) -> float:
+    def one(prompt: Prompt, value: float, response: Response) -> float:
         if stage.learner.mask_no_eos_with_zero and response.finish_reason != "stop":
             return 0.0
-        return shaped(value, len(response.token_ids), stage.reward.length_penalty)
+        penalty = stage.reward.length_penalty if prompt.domain == "math" else None
+        return shaped(value, len(response.token_ids), penalty)
 
     return [
-        [one(value, response) for value, response in zip(values, group, strict=True)]
-        for values, group in zip(raw, groups, strict=True)
+        [one(prompt, value, response) for value, response in zip(values, group, strict=True)]
+        for prompt, values, group in zip(prompts, raw, groups, strict=True)
     ]
 
 
@@ -71,6 +75,7 @@ def step_record(
     raw: Sequence[Sequence[float]],
     rewards: Sequence[Sequence[float]],
     rejected: Counter[str],
+    failures: Counter[str],
     trained: int,
 ) -> dict[str, Any]:
     """Deterministic facts of one step; the learner's are added by the caller."""
@@ -90,12 +95,30 @@ def step_record(
         "responses": len(responses),
         "groups": len(groups),
         "rejected": dict(sorted(rejected.items())),
+        "not_judged": dict(sorted(failures.items())),
         "trained_responses": trained,
         "mean_tokens": mean(lengths),
         "mean_tokens_right": mean(right) if right else None,
         "max_tokens": max(lengths),
         "truncated": mean([response.finish_reason == "length" for response in responses]),
     }
+
+
+def by_domain(
+    prompts: Sequence[Prompt], groups: Sequence[Sequence[Response]], raw: Sequence[Sequence[float]]
+) -> dict[str, dict[str, float]]:
+    """What the curves of a mixed stage are drawn from: domain -> facts of its responses."""
+    found = {}
+    for domain in sorted({prompt.domain for prompt in prompts}):
+        mine = [place for place, prompt in enumerate(prompts) if prompt.domain == domain]
+        responses = [response for place in mine for response in groups[place]]
+        found[domain] = {
+            "mean_raw_reward": mean([value for place in mine for value in raw[place]]),
+            "responses": len(responses),
+            "mean_tokens": mean([len(response.token_ids) for response in responses]),
+            "truncated": mean([response.finish_reason == "length" for response in responses]),
+        }
+    return found
 
 
 def read_rewards(run: Path) -> list[dict[str, Any]]:

@@ -17,13 +17,14 @@ from zgcm.rl import markers, recover
 from zgcm.rl.evaluation import evaluate
 from zgcm.rl.experience import (
     UPDATE_KEYS,
+    by_domain,
     policy_directory,
     saved_versions,
     step_record,
     trajectories,
 )
-from zgcm.rl.prompts import Prompt
-from zgcm.rl.rewards.pool import VerifierPool
+from zgcm.rl.prompts import MIXED, Prompt
+from zgcm.rl.rewards.router import Judges
 from zgcm.rl.steps import Groups, judge, prompts_of, requests_of
 from zgcm.rundir.manifest import is_complete
 from zgcm.stopping import Stopped, how_far
@@ -45,11 +46,11 @@ class Loop:
         run: "Run",
         learners: "Learners",
         rollouts: "Rollouts",
-        pool: VerifierPool,
+        judges: Judges,
         say: Callable[[str], None],
     ) -> None:
         self.job, self.stage = run, run.stage
-        self.learners, self.rollouts, self.pool, self.say = learners, rollouts, pool, say
+        self.learners, self.rollouts, self.judges, self.say = learners, rollouts, judges, say
         self.seconds: dict[str, float] = defaultdict(float)
         self.version = 0
         self.pending: Groups | None = None
@@ -124,7 +125,7 @@ class Loop:
             asked = requests_of(stage, following, "train", step + 1)
             ahead = self.rollouts.start(asked, stage.rollout.sampling)
         with self._timed("reward"):
-            judged = judge(self.job, self.pool, prompts, groups)
+            judged = judge(self.job, self.judges, prompts, groups)
         update: dict[str, Any] = dict.fromkeys(UPDATE_KEYS)
         if judged.batch:
             with self._timed("learner"):
@@ -139,10 +140,18 @@ class Loop:
         self.version = step + 1
         with self._timed("sync"):
             self._synchronise()
-        facts = step_record(
-            self.version, groups, judged.raw, judged.rewards, judged.rejected, len(judged.batch)
+        record = step_record(
+            self.version,
+            groups,
+            judged.raw,
+            judged.rewards,
+            judged.rejected,
+            judged.failures,
+            len(judged.batch),
         )
-        self._record(facts | update, begun)
+        if stage.domain == MIXED:
+            record["domains"] = by_domain(prompts, groups, judged.raw)
+        self._record(record | update, begun)
 
     def _record(self, record: dict[str, Any], begun: dict[str, float]) -> None:
         run, stage = self.job.directory, self.stage
@@ -152,7 +161,8 @@ class Loop:
             self._save_recover_point()
         spent = {part: round(total - begun.get(part, 0.0), 3) for part, total in self.seconds.items()}
         spent = {part: seconds for part, seconds in spent.items() if seconds}
-        recover.append(run / "speed.jsonl", {"step": self.version, "seconds": spent})
+        speed = {"step": self.version, "seconds": spent, "sandbox_retries": self.judges.take_retries()}
+        recover.append(run / "speed.jsonl", speed)
         rejected = sum(record["rejected"].values())
         gap = record["logprob_gap_mean"]
         self.say(
@@ -196,7 +206,7 @@ class Loop:
         marker = markers.read_marker(run.directory, self.version)
         if marker is None:
             with self._timed("evaluation"):
-                stats = evaluate(run, self.rollouts, self.pool)
+                stats = evaluate(run, self.rollouts, self.judges)
             run.check_owner()
             marker = markers.write_marker(
                 run.directory,
@@ -204,11 +214,12 @@ class Loop:
                 phase=markers.phase(self.version, stage.steps, resumed=resumed),
                 samples_per_row=stage.evaluation.sampling.n_samples,
                 stats=stats,
+                domain=stage.domain,
             )
         stats = marker["stats"]
         self.say(
-            f"{run.name} evaluation of version {self.version}: {stats[markers.RAW_REWARD]:.3f} of "
-            f"{stats[markers.COMPLETIONS]} completions right "
+            f"{run.name} evaluation of version {self.version}: reward {stats[markers.RAW_REWARD]:.3f} over "
+            f"{stats[markers.COMPLETIONS]} completions "
             f"(standard error {stats['eval/raw_correct_standard_error']:.3f})"
         )
 

@@ -13,7 +13,7 @@ from zgcm.rl.advantages import reject_reason
 from zgcm.rl.evaluation import score
 from zgcm.rl.experience import advantages_of, shape, trajectories
 from zgcm.rl.prompts import Prompt, batch_at
-from zgcm.rl.rewards.pool import VerifierPool
+from zgcm.rl.rewards.router import Judges
 from zgcm.rl.trajectory import Request, Response, Trajectory, seed_of
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class Judged:
     """Correctness."""
     rewards: list[list[float]]
     """With the length penalty."""
+    failures: Counter[str]
+    """Responses that were not judged, by kind."""
     left_out: list[str | None]
     """Why a group teaches nothing; None: it is trained on."""
     batch: list[Trajectory]
@@ -61,17 +63,18 @@ def requests_of(stage: RLStage, prompts: Sequence[Prompt], purpose: str, step: i
     ]
 
 
-def judge(run: "Run", pool: VerifierPool, prompts: Sequence[Prompt], groups: Groups) -> Judged:
+def judge(run: "Run", judges: Judges, prompts: Sequence[Prompt], groups: Groups) -> Judged:
     """Rewards, and advantages of the groups that teach something."""
     stage = run.stage
-    raw = score(run, pool, prompts, groups, stage.rollout.sampling.max_new_tokens)
-    rewards = shape(raw, groups, stage)
+    raw, failures = score(run, judges, prompts, groups, stage.rollout.sampling.max_new_tokens)
+    rewards = shape(prompts, raw, groups, stage)
     left_out = [
         reject_reason(
             values,
             [len(prompt.token_ids) + len(response.token_ids) for response in group],
             group_size=stage.rollout.sampling.n_samples,
             max_tokens=stage.learner.max_tokens_per_microbatch,
+            domain=prompt.domain,
         )
         for prompt, group, values in zip(prompts, groups, rewards, strict=True)
     ]
@@ -80,4 +83,4 @@ def judge(run: "Run", pool: VerifierPool, prompts: Sequence[Prompt], groups: Gro
     if kept:
         advantages_B = advantages_of([rewards[i] for i in kept], [groups[i] for i in kept], stage)
         batch = trajectories([prompts[i] for i in kept], [groups[i] for i in kept], advantages_B)
-    return Judged(raw, rewards, left_out, batch)
+    return Judged(raw, rewards, failures, left_out, batch)
