@@ -71,7 +71,6 @@ STAGE = {
 @pytest.mark.parametrize(
     ("change", "key"),
     [
-        ({"domain": "code"}, "domain"),
         ({"learner": {"kl_coefficient": 0.1}}, "kl_coefficient"),
         ({"learner": {"weight_transfer": "nccl"}}, "weight_transfer"),
         ({"rollout": {"max_model_len": 1000}}, "rollout.sampling.max_tokens"),

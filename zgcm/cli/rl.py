@@ -1,4 +1,5 @@
-"""`zgcm rl STAGE`: train one GRPO stage, or run half of its loop; before it `pass-rates` and `difficulty`."""
+"""`zgcm rl STAGE`: train one GRPO stage, or run half of its loop to look at; before it, where the recipe says
+so, `pass-rates` and `difficulty`."""
 
 from pathlib import Path
 from typing import Annotated

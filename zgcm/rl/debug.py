@@ -41,7 +41,8 @@ def rollout_only(
         )
     rows: list[dict[str, Any]] = []
     with (
-        judges(stage, run.train, run.special_tokens, run.directory) as judging,
+        tempfile.TemporaryDirectory(prefix="zgcm-rl-") as scratch,
+        judges(stage, run.train, run.special_tokens, Path(scratch)) as judging,
         _actors(stage, stage.rollout.engines) as cpu,
     ):
         rollouts = Rollouts(run.policy, stage, cpu=cpu)

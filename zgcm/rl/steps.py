@@ -5,7 +5,7 @@ Functions of the stage, the step and the responses alone; the training loop and 
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zgcm.config.rl import RLStage
@@ -30,12 +30,12 @@ class Judged:
     """Without the length penalty, in [0, 1]."""
     rewards: list[list[float]]
     """With the length penalty."""
+    failures: Counter[str]
+    """Responses that were not judged, by kind."""
     left_out: list[str | None]
     """Why a group teaches nothing; None: it is trained on."""
     batch: list[Trajectory]
     """Responses of the groups that are trained on."""
-    failures: Counter[str] = field(default_factory=Counter)
-    """What no judge answered, by kind; its raw reward is 0."""
 
     @property
     def rejected(self) -> Counter[str]:
@@ -83,4 +83,4 @@ def judge(run: "Run", judges: Judges, prompts: Sequence[Prompt], groups: Groups)
     if kept:
         advantages_B = advantages_of([rewards[i] for i in kept], [groups[i] for i in kept], stage)
         batch = trajectories([prompts[i] for i in kept], [groups[i] for i in kept], advantages_B)
-    return Judged(raw, rewards, left_out, batch, failures)
+    return Judged(raw, rewards, failures, left_out, batch)
