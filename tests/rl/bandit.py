@@ -117,7 +117,7 @@ def prepare(root: Path, **stage: Any) -> list[str]:
     settings = yaml.safe_load(TINY.read_text())["stages"]["rl_math"]
     # the demo's prompts section has other keys than a file's: replace it, do not merge it
     recipe = yaml.safe_load(TINY.read_text())
-    recipe["stages"]["rl_math"] = merge(settings, overlay | stage) | {"prompts": overlay["prompts"]}
+    recipe["stages"]["rl_math"] = merge(settings, merge(overlay, stage)) | {"prompts": overlay["prompts"]}
     (root / "recipe.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
     return ["rl", "rl_math", "--recipe", str(root / "recipe.yaml"), "--directory", str(root)]
 
