@@ -3,11 +3,11 @@
     .venv/bin/python scripts/bench/reward_pool.py
 
 One JSON line. `scaling`: pairs a second of a pool with a process a core, over cores x those of one process,
-in turns, medians (0.8 is the limit). It wants an idle machine; on a busy one look at `efficiency`, the share of
-the pool's processor seconds that verifies: the rest hands out pairs. `hanging`: with one pair in a hundred that
-never ends, worker seconds beyond those of the same pairs without it, over what the hanging pairs may cost:
-their deadline and the start of a new process each (1, give or take what else the machine does). `wrong`:
-verdicts of the other pairs that changed; 0.
+in turns, medians (0.8 is the limit). It wants an idle machine; on a busy one look at `efficiency`, the share
+of the pool's processor seconds that verifies: the rest hands out pairs. `hanging`: with one pair in a hundred
+that never ends, worker seconds beyond those of the same pairs without it, over what the hanging pairs may
+cost: their deadline and the start of a new process each (1, give or take what else the machine does).
+`wrong`: verdicts of the other pairs that changed; 0.
 """
 
 import argparse
