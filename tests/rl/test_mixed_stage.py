@@ -51,9 +51,7 @@ def rows(split: str, count: int) -> list[dict[str, Any]]:
 
 def mixed(root: Path) -> list[str]:
     write_assets(root / "tests", {sha256_bytes(TESTS): TESTS})
-    asked = [
-        (f"{domain[0]}{letter}{n}", ANSWERS[domain]) for domain in DOMAINS for letter in "tv" for n in "0358"
-    ]
+    names = [(domain, f"{domain[0]}{letter}{n}") for domain in DOMAINS for letter in "tv" for n in "0358"]
     return prepare(
         root,
         rows=rows,
