@@ -1,4 +1,4 @@
-"""`zgcm rl STAGE`: train one GRPO stage; before it, where the recipe says so, `pass-rates` and `difficulty`."""
+"""`zgcm rl STAGE`: train one GRPO stage; before it, where the recipe says so, `pass-rates`, `difficulty`."""
 
 from typing import Annotated
 
