@@ -24,7 +24,10 @@ NAMES = [
         "mixes: {pretrain_1t: {exclude: [pretrain_3p2t]}}",
         "mixes.pretrain_1t.exclude: unknown earlier mix 'pretrain_3p2t'; known: none",
     ),
-    ("mixes: {sft: {sources: {demo_conversations: 0.0}}}", "mixes.sft.sources: all weights are 0"),
+    (
+        "mixes: {sft: {sources: {demo_conversations: 0.0, demo_programs: 0.0, demo_instructions: 0.0}}}",
+        "mixes.sft.sources: all weights are 0",
+    ),
     ("stages: {sft: {init: rl_math}}", "stages.sft.init: unknown earlier stage 'rl_math'"),
     ("stages: {rl_math: {init: sftt}}", "stages.rl_math.init: unknown earlier stage 'sftt'"),
     ("stages: {sft: {mix: {stf: 1}}}", "stages.sft.mix.stf: unknown mix 'stf'"),

@@ -45,9 +45,9 @@ def test_every_tag_is_closed_in_order(page: str) -> None:
     assert balance.open == []
 
 
-def test_drawings_are_well_formed_xml(page: str) -> None:
+def test_drawings_are_well_formed_xml(page: str, tiny: Recipe) -> None:
     drawings = re.findall(r'<svg viewBox.*?role="img".*?</svg>', page, re.DOTALL)
-    assert len(drawings) == 6  # pipeline, loss, reward; each wide and narrow
+    assert len(drawings) == 2 * (2 + len(tiny.rl_stages()))  # pipeline, loss, rewards; each wide and narrow
     for drawing in drawings:
         ElementTree.fromstring(drawing)
 
