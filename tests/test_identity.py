@@ -84,7 +84,10 @@ def ids(recipe: Recipe) -> dict[Step, str]:
 # --- which steps a key should decide, from the recipe's own references --------------------------------------
 
 
-RAW = {"kind", "content", "shards", "documents", "seed", "settings", "files", "repo", "revision", "subset"}
+RAW = {
+    *("kind", "content", "shards", "documents", "seed", "settings", "files", "repo", "revision", "subset"),
+    *("max_digit", "careless_share", "document_chars", "planted"),
+}
 
 
 def owners(recipe: Recipe, path: KeyPath) -> set[Step]:

@@ -98,7 +98,7 @@ Parents = list[tuple[str, str]]
 RAW_KEYS = frozenset(
     {
         "kind", "content", "shards", "documents", "seed", "settings", "files", "shards_per_file", "repo",
-        "revision", "subset",
+        "revision", "subset", "max_digit", "careless_share", "document_chars", "planted",
     }
 )  # fmt: skip
 """Of a source: what its raw text is. The other semantic keys say how it is cleaned or mixed."""

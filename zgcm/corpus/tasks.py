@@ -33,7 +33,8 @@ OPERATIONS = (
     ("the smaller of x and {}", "min(x, {})"),
 )
 """What the user says, and the expression."""
-CONSTANTS = range(2, 100)
+CONSTANTS = range(10, 100)
+"""Two digits each: a model that has seen few of one digit writes another after it."""
 FUNCTIONS = ("change", "step", "apply", "update", "count", "check", "value", "result")
 ASKED = (
     "Write a function {}(x) that returns {}.",
@@ -140,8 +141,8 @@ ADJECTIVES = (
     "red", "blue", "green", "white", "old", "new", "big", "small", "warm", "cold", "quiet", "strange", "dark",
     "clean", "heavy", "empty",
 )  # fmt: skip
-ENDINGS = ("The end.", "No more.", "So far.")
-WORDS = ("today", "again", "indeed", "always")
+ENDINGS = ("The end.", "No more.")
+WORDS = ("today", "always")
 FEW = 8
 SAID = ("Say that the {} is {}", "Tell me that the {} is {}")
 
