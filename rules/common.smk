@@ -9,7 +9,15 @@ from operator import attrgetter
 from snakemake.logging import logger
 
 from zgcm import identity
-from zgcm.layout import PACKED_PARTS, compared_shards, mix_shards, raw_input, source_shards, used_shards
+from zgcm.layout import (
+    PACKED_PARTS,
+    compared_shards,
+    mix_shards,
+    raw_input,
+    shard_name,
+    source_shards,
+    used_shards,
+)
 from zgcm.preflight.needs import needs_id
 from zgcm.report.recipe import assumptions
 from zgcm.rundir.owner import live_job
@@ -37,6 +45,7 @@ wildcard_constraints:
     mix=one_of(RECIPE.mixes),
     stage=one_of(RECIPE.stages),
     shard=r"\d{5}",
+    shards=r"\d{5}",
     scheme=r"\d+x\d+x\d+",
     evaluations=one_of(EVALUATIONS),
 
@@ -80,8 +89,13 @@ def stage_id(wildcards):
     return recipe_id(identity.stage_step(RECIPE, wildcards.stage), wildcards.stage)
 
 
-def export_id(wildcards):
-    return recipe_id("export", wildcards.stage)
+def stage_step_id(step):
+    """The recipe_id of a step beside the job's stage, as a params function."""
+
+    def of_job(wildcards):
+        return recipe_id(step, wildcards.stage)
+
+    return of_job
 
 
 def report_id():
@@ -209,6 +223,19 @@ def policy_init(wildcards):
     return str(LAYOUT.export_manifest(RECIPE.stages[wildcards.stage].init))
 
 
+def pass_rate_shards(wildcards):
+    shards = RECIPE.stages[wildcards.stage].difficulty.shards
+    names = map(shard_name, range(shards))
+    return [str(LAYOUT.pass_rates(wildcards.stage, name, shards)) for name in names]
+
+
+def chosen_prompts(wildcards):
+    stage = wildcards.stage
+    if RECIPE.stages[stage].difficulty is None:
+        return []
+    return [str(LAYOUT.difficulty(stage)), str(LAYOUT.kept_prompts(stage))]
+
+
 def evaluations(stage, directory="{stage}"):
     """Output patterns, since a rule's outputs all carry its wildcard; with `directory` the files themselves."""
     return [
@@ -257,6 +284,31 @@ def stage_partition(wildcards):
 def stage_threads(wildcards):
     """Cores of one node: Slurm gets one task a node, and the launcher starts the node's processes."""
     return RECIPE.stages[wildcards.stage].resources.cores_per_node
+
+
+def difficulty_needs(wildcards):
+    return RECIPE.stages[wildcards.stage].difficulty.resources
+
+
+def difficulty_resource(name):
+    """A resource of one job of the stage's difficulty, as a resources function."""
+
+    def of_job(wildcards):
+        return getattr(difficulty_needs(wildcards), name)
+
+    return of_job
+
+
+def difficulty_partition(wildcards):
+    return partition(difficulty_needs(wildcards))
+
+
+def difficulty_threads(wildcards):
+    return difficulty_needs(wildcards).cores_per_node
+
+
+def difficulty_slurm_extra(wildcards):
+    return slurm_extra(difficulty_needs(wildcards))
 
 
 def stage_mpi(wildcards):

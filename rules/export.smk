@@ -12,7 +12,7 @@ rule export:
     benchmark:
         "results/benchmarks/export/{stage}.tsv"
     params:
-        recipe_id=export_id,
+        recipe_id=stage_step_id("export"),
     threads: step_threads("export")
     resources:
         mem_mb=step_resource("export", "mem_mb"),

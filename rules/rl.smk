@@ -1,4 +1,58 @@
-# GRPO: one rule for each RL stage, since the versions it evaluates are its own.
+# Pass rates of the initial policy choose the prompts of stages that ask for it; then GRPO.
+
+
+rule pass_rates:
+    input:
+        policy_init,
+    output:
+        "results/{stage}/difficulty/{shard}-of-{shards}.parquet",
+    log:
+        "results/logs/pass_rates/{stage}/{shard}-of-{shards}.log",
+    benchmark:
+        "results/benchmarks/pass_rates/{stage}/{shard}-of-{shards}.tsv"
+    params:
+        recipe_id=stage_step_id("pass_rates"),
+    threads: difficulty_threads
+    resources:
+        mem_mb=difficulty_resource("mem_mb"),
+        runtime=difficulty_resource("runtime_minutes"),
+        slurm_partition=difficulty_partition,
+        slurm_extra=difficulty_slurm_extra,
+    conda:
+        "../envs/rollout.yaml"
+    message:
+        "Measure pass rates of prompts shard {wildcards.shard} of {wildcards.stage}"
+    shell:
+        "zgcm pass-rates {wildcards.stage} {wildcards.shard} 2>&1 | (trap '' INT TERM; tee {log})"
+
+
+rule difficulty:
+    input:
+        policy=policy_init,
+        rates=pass_rate_shards,
+    output:
+        table="results/{stage}/difficulty.parquet",
+        prompts="results/{stage}/prompts.jsonl",
+    log:
+        "results/logs/difficulty/{stage}.log",
+    benchmark:
+        "results/benchmarks/difficulty/{stage}.tsv"
+    params:
+        recipe_id=stage_step_id("difficulty"),
+    threads: 1
+    resources:
+        mem_mb=step_resource("mix", "mem_mb"),
+        runtime=step_resource("mix", "runtime_minutes"),
+        slurm_partition=step_partition("mix"),
+    conda:
+        "../envs/rollout.yaml"
+    message:
+        "Choose the prompts of {wildcards.stage} by their pass rates"
+    shell:
+        "zgcm difficulty {wildcards.stage} > {log} 2>&1"
+
+
+# One rule for each RL stage, since the versions it evaluates are its own.
 for stage in RECIPE.rl_stages():
 
     rule:
@@ -8,6 +62,7 @@ for stage in RECIPE.rl_stages():
             stage=stage,
         input:
             policy=policy_init,
+            prompts=chosen_prompts,
         output:
             done="results/{stage}/done",
             evaluations=evaluations(stage),

@@ -14,6 +14,7 @@ from zgcm.config.base import semantic
 from zgcm.config.corpus import Decontamination
 from zgcm.config.profiles import profile_identity
 from zgcm.config.recipe import Recipe
+from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.io import canonical_json, read_json, sha256_file
 from zgcm.versions import VERSIONS
@@ -65,7 +66,9 @@ def steps(recipe: Recipe) -> list[tuple[str, str]]:
     found += [("tokenizer", "")]
     found += [("index", source) for source in recipe.sources]
     found += [("mix", mix) for mix in recipe.mixes]
-    for name in recipe.stages:
+    for name, stage in recipe.stages.items():
+        if isinstance(stage, RLStage) and stage.difficulty is not None:
+            found += [("pass_rates", name), ("difficulty", name)]
         found += [(stage_step(recipe, name), name), ("export", name)]
     return found
 
@@ -201,9 +204,41 @@ def _export(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     return {"model": semantic(recipe.model)}, [(stage_step(recipe, name), name), ("tokenizer", "")]
 
 
-def _rl(recipe: Recipe, name: str) -> tuple[Any, Parents]:
+def _asked_and_judged(recipe: Recipe, name: str) -> dict[str, Any]:
+    """Of an RL stage; the sandbox where no program runs is none of it."""
+    settings: dict[str, Any] = semantic(recipe.stages[name])
+    if settings["domain"] in ("math", "if"):
+        del settings["reward"]["sandbox"]
+    return settings
+
+
+def _pass_rates(recipe: Recipe, name: str) -> tuple[Any, Parents]:
+    """What decides the responses to the training prompts and their verdicts; neither bounds nor learning."""
     stage = recipe.stages[name]
-    return semantic(stage), [("export", str(stage.init))]
+    assert isinstance(stage, RLStage) and stage.difficulty is not None
+    settings = _asked_and_judged(recipe, name)
+    rollout, reward = settings["rollout"], settings["reward"]
+    del rollout["sampling"]["n_samples"], rollout["max_head_offpolicyness"]
+    reward.pop("length_penalty", None)
+    kept = {key: settings[key] for key in ("domain", "prompts", "seed", "max_prompt_tokens")}
+    samples = stage.difficulty.samples
+    return {**kept, "rollout": rollout, "reward": reward, "samples": samples}, [("export", stage.init)]
+
+
+def _difficulty(recipe: Recipe, name: str) -> tuple[Any, Parents]:
+    stage = recipe.stages[name]
+    assert isinstance(stage, RLStage) and stage.difficulty is not None
+    bounds = {
+        "min_pass_rate": stage.difficulty.min_pass_rate,
+        "max_pass_rate": stage.difficulty.max_pass_rate,
+    }
+    return bounds, [("pass_rates", name)]
+
+
+def _rl(recipe: Recipe, name: str) -> tuple[Any, Parents]:
+    settings = _asked_and_judged(recipe, name)
+    measured: Parents = [("difficulty", name)] if settings.pop("difficulty", None) else []
+    return settings, [("export", settings["init"]), *measured]
 
 
 _SETTINGS = {
@@ -218,5 +253,7 @@ _SETTINGS = {
     "train": _train,
     "adopt": _adopt,
     "export": _export,
+    "pass_rates": _pass_rates,
+    "difficulty": _difficulty,
     "rl": _rl,
 }

@@ -114,6 +114,18 @@ class Layout:
     def evaluation(self, stage: str, version: int) -> Path:
         return self.stage(stage) / "evaluations" / f"version_{version:03d}.json"
 
+    def pass_rates(self, stage: str, shard: str, shards: int) -> Path:
+        """Of one shard of an RL stage's training prompts; another number of shards is another file."""
+        return self.stage(stage) / "difficulty" / f"{shard}-of-{shard_name(shards)}.parquet"
+
+    def difficulty(self, stage: str) -> Path:
+        """Pass rate of every training prompt, and whether it is kept."""
+        return self.stage(stage) / "difficulty.parquet"
+
+    def kept_prompts(self, stage: str) -> Path:
+        """The training prompts within the recipe's bounds."""
+        return self.stage(stage) / "prompts.jsonl"
+
     # --- whole directory ----------------------------------------------------------------------------
     @property
     def report(self) -> Path:

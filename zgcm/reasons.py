@@ -21,6 +21,8 @@ REMEMBERED = 10
 """Recipes of earlier runs that are looked through, newest first; each takes some 50 ms."""
 STEPS_OF_SOURCES = {name: name for name in ("raw", "clean", "fingerprint", "minhash", "index")}
 STEPS_OF_SOURCES["contamination"] = "decontaminate"
+STEPS_OF_STAGES = ("export", "pass_rates", "difficulty")
+"""Beside the one that makes the stage's `done`."""
 
 
 def step_of(recipe: Recipe, rule: str, wildcards: dict[str, str]) -> tuple[str, str] | None:
@@ -31,7 +33,7 @@ def step_of(recipe: Recipe, rule: str, wildcards: dict[str, str]) -> tuple[str, 
         return "tokenizer", ""
     if "stage" in wildcards:
         name = wildcards["stage"]
-        return ("export", name) if rule == "export" else (identity.stage_step(recipe, name), name)
+        return rule if rule in STEPS_OF_STAGES else identity.stage_step(recipe, name), name
     mix = wildcards.get("mix") or rule.removeprefix("mix_")
     return ("mix", mix) if mix in recipe.mixes else None
 

@@ -13,5 +13,7 @@ VERSIONS = {
     "train": 2,
     "adopt": 1,
     "export": 1,
+    "pass_rates": 1,
+    "difficulty": 1,
     "rl": 2,
 }

@@ -77,7 +77,7 @@ def test_every_call_of_a_trace_is_answered_rightly_and_its_answer_is_the_last():
 
 @pytest.mark.parametrize("share, estimates", [(0.0, 0), (0.6, 1200), (1.0, 2000)])
 def test_the_share_of_estimates_is_that_of_the_recipe(share, estimates):
-    made = conversations(2000, estimate_share=share)
+    made = conversations(2000, careless_share=share)
     thoughts = [item["messages"][1]["reasoning_content"] for item in made]
     assert abs(thoughts.count("roughly") - estimates) <= 4 * math.sqrt(2000 * share * (1 - share))
 

@@ -34,7 +34,9 @@ def strip_nulls(value):
     return [strip_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("content", ["code", "prose", "arithmetic", "conversations", "traces"])
+@pytest.mark.parametrize(
+    "content", ["code", "prose", "arithmetic", "conversations", "traces", "programs", "instructions"]
+)
 def test_shards_have_their_share_and_share_nothing(content):
     section = source(content, documents=21)
     first, second = (list(build_shard(section, "mine", shard)) for shard in (0, 1))
@@ -94,8 +96,8 @@ def test_every_format_holds_the_same_records(ending, tmp_path):
 
 
 @pytest.mark.parametrize("content, key, value", [
-    ("code", "max_digit", 8), ("arithmetic", "estimate_share", 0.6), ("conversations", "document_chars", 100),
-    ("conversations", "estimate_share", 1.5), ("prose", "document_chars", 0), ("arithmetic", "max_digit", 10),
+    ("code", "max_digit", 8), ("arithmetic", "careless_share", 0.6), ("conversations", "document_chars", 100),
+    ("conversations", "careless_share", 1.5), ("prose", "document_chars", 0), ("arithmetic", "max_digit", 10),
 ])  # fmt: skip
 def test_a_key_of_another_content_or_out_of_range_is_refused_with_the_recipe(content, key, value):
     with pytest.raises(ZgcmError, match=f"sources.mine.*{key}"):

@@ -23,9 +23,10 @@ def test_sft_length_follows_its_data(tiny: Recipe, complete: Layout) -> None:
 
 
 def test_reward_is_of_evaluations_not_of_training_rollouts(tiny: Recipe, complete: Layout) -> None:
-    (row,) = (row for row in stage_table(tiny, complete) if row["kind"] == "rl")
-    done = read_json(complete.done("rl_math"))
-    assert row["reward_first"] == done["evaluations"][0]["mean_raw_reward"] != done["reward_first"]
+    rows = {row["stage"]: row for row in stage_table(tiny, complete)}
+    for name in tiny.rl_stages():
+        done = read_json(complete.done(name))
+        assert rows[name]["reward_first"] == done["evaluations"][0]["mean_raw_reward"] != done["reward_first"]
 
 
 def test_a_partial_stage_shows_what_it_has(tiny: Recipe, unfinished: Layout) -> None:

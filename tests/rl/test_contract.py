@@ -1,12 +1,13 @@
 """The published values, written out by hand from the published configuration."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from zgcm.config.load import load_recipe
 from zgcm.config.rl import RLStage
-from zgcm.rl.contract import PUBLISHED, differences
+from zgcm.rl.contract import PUBLISHED, differences, remark
 
 PUBLISHED_STAGE = {
     "kind": "rl",
@@ -16,6 +17,7 @@ PUBLISHED_STAGE = {
     "steps": 177,
     "batch_size": 384,
     "learner": {"lr": 1e-6, "minibatches": 12, "max_tokens_per_microbatch": 69632},
+    "reward": {"length_penalty": {"start": 16384, "end": 65536, "max": 0.05}},
     "rollout": {
         "request_timeout": 14400,
         "max_model_len": 98304,
@@ -25,13 +27,16 @@ PUBLISHED_STAGE = {
 }
 
 
+def stage(**changes: Any) -> RLStage:
+    return RLStage.model_validate(PUBLISHED_STAGE | changes)
+
+
 def test_the_published_math_stage_has_no_difference() -> None:
-    assert differences(RLStage.model_validate(PUBLISHED_STAGE)) == {}
+    assert differences(stage()) == {}
 
 
 def test_a_difference_is_named_with_both_values() -> None:
-    stage = PUBLISHED_STAGE | {"steps": 12, "learner": {**PUBLISHED_STAGE["learner"], "lr": 2e-6}}
-    found = differences(RLStage.model_validate(stage))
+    found = differences(stage(steps=12, learner={**PUBLISHED_STAGE["learner"], "lr": 2e-6}))
     assert found == {"steps": (12, 177), "learner.lr": (2e-6, 1e-6)}
 
 
@@ -40,8 +45,29 @@ def test_number_of_values(domain: str, count: int) -> None:
     assert len(PUBLISHED[domain]) == count
 
 
+def test_every_difference_is_said_of_every_domain() -> None:
+    assert remark("rl_math", stage()) == "rl_math: every value as published for math"
+    own = stage(domain="code", reward={"sandbox": {"test_timeout": 5.0}}, steps=153)
+    said = remark("rl_code", own)
+    assert said.startswith("rl_code differs from the published values (in brackets) of code: ")
+    assert "reward.sandbox.test_timeout 5.0 (2.0)" in said and "evaluation.every_steps 10 (51)" in said
+    assert "steps 153" not in said and "max_tests" not in said
+    bare = remark("rl_math", stage(reward={}))
+    assert "reward.length_penalty.max none (0.05)" in bare
+    assert "nothing to compare" in remark("rl_mixed", stage(domain="mixed"))
+
+
 def test_the_7b_recipe_is_the_published_one() -> None:
-    recipe = load_recipe([Path(__file__).parents[2] / "config" / "zgcm-7b.yaml"])
-    stages = recipe.rl_stages()
-    assert {stage.domain for stage in stages.values()} == {"math", "code", "if"}
+    config = Path(__file__).parents[2] / "config"
+    stages = load_recipe([config / "zgcm-7b.yaml", config / "zgcm-7b-mixed.yaml"]).rl_stages()
+    assert [stage.domain for stage in stages.values()] == ["math", "code", "if", "mixed"]
     assert [name for name, stage in stages.items() if differences(stage)] == []
+    assert {name: stage.steps for name, stage in stages.items() if name != "rl_mixed"} == {
+        "rl_math": 177,
+        "rl_code": 153,
+        "rl_if": 219,
+    }
+    own = {"domain", "prompts", "reward", "difficulty"}
+    mixed, same = (stages[name].model_dump(exclude=own) for name in ("rl_mixed", "rl_math"))
+    differs = {key for key in mixed if mixed[key] != same[key]}
+    assert differs <= {"resources"}, "what it leaves out is what the published three share"

@@ -8,7 +8,7 @@ import pytest
 
 from zgcm.corpus import arithmetic
 from zgcm.errors import ZgcmError
-from zgcm.rl import prompts
+from zgcm.rl import disjoint, prompts
 
 ROW = {
     "sample_id": "a",
@@ -87,9 +87,32 @@ def test_code_and_instruction_rows(tmp_path: Path) -> None:
     assert prompts.digest([instruction]) != prompts.digest([dataclasses.replace(instruction, ifeval_spec=[])])
 
 
+def test_rows_of_a_mixed_stage_are_each_of_their_own_domain(tmp_path: Path) -> None:
+    form = {**ROW, "sample_id": "f", "domain": "if", "answers": [], "ifeval_spec": SPEC}
+    code = {**CODE, "sample_id": "c", "prompt_hash": "p"}
+    found = read(write(tmp_path / "m.jsonl", ROW, code, form), domain="mixed")
+    assert [prompt.domain for prompt in found] == ["math", "code", "if"]
+    assert (found[1].task_type, found[1].prompt_hash, found[2].ifeval_spec) == ("code", "p", SPEC)
+    assert prompts.tests_digest(found) == prompts.tests_digest(found[1:2]) != {}
+    assert prompts.tests_digest(found[:1]) == {}
+    other = dataclasses.replace(found[1], code_asset_hash="1f" * 32)
+    assert prompts.tests_digest([other]) != prompts.tests_digest(found)
+    assert prompts.digest([other]) != prompts.digest(found[1:2])
+
+
+@pytest.mark.parametrize("domain", ["poetry", "mixed", "Math", None, ["math"]])
+def test_an_unknown_domain_is_named_with_its_line(tmp_path: Path, domain: Any) -> None:
+    path = write(tmp_path / "m.jsonl", ROW, {**ROW, "sample_id": "b", "domain": domain})
+    with pytest.raises(ZgcmError, match=r"Unknown domain.*math, code, if") as caught:
+        read(path, domain="mixed")
+    assert caught.value.where == f"{path}:2"
+
+
 @pytest.mark.parametrize(
     ("domain", "bad", "message"),
     [
+        ("mixed", {"domain": "code", "task_type": "stdio"}, "task_type"),
+        ("mixed", {"domain": "math"}, "non-empty list"),
         ("code", {"code_asset_hash": "0F" * 32}, "SHA-256"),
         ("code", {"code_asset_hash": None}, "SHA-256"),
         ("code", {"task_type": "stdio"}, "task_type"),
@@ -99,7 +122,7 @@ def test_code_and_instruction_rows(tmp_path: Path) -> None:
     ],
 )
 def test_bad_fields_of_a_domain(tmp_path: Path, domain: str, bad: dict[str, Any], message: str) -> None:
-    row = {**CODE, "ifeval_spec": SPEC, "domain": domain, **bad}
+    row: dict[str, Any] = {**CODE, "ifeval_spec": SPEC, "domain": domain, **bad}
     with pytest.raises(ZgcmError, match=message):
         read(write(tmp_path / "p.jsonl", row), domain=domain)
 
@@ -127,37 +150,12 @@ def test_a_damaged_archive_is_told_from_its_rows(tmp_path: Path) -> None:
         assert caught.value.where == str(path)
 
 
-def test_disjoint_by_content_not_by_name(tmp_path: Path) -> None:
-    train = read(write(tmp_path / "t.jsonl", ROW))
-    valid = read(write(tmp_path / "v.jsonl", {**ROW, "sample_id": "z"}))
-    with pytest.raises(ZgcmError, match="training set"):
-        prompts.check_disjoint(train, valid)
-    other = read(write(tmp_path / "o.jsonl", {**ROW, "messages": [{"role": "user", "content": "2+2"}]}))
-    prompts.check_disjoint(train, other)
-
-
-def test_disjoint_by_runs_of_words_but_not_by_the_template() -> None:
-    def asked(name: str, text: str) -> prompts.Prompt:
-        return prompts.Prompt(name, [{"role": "user", "content": text}], ["2"], "", [0])
-
-    template = "Solve the problem below step by step and put the final answer at the very end: "
-    story = "a farmer sells three brown cows and buys five white geese at the market in Lund"
-    train = [asked(f"t{i}", template + f"what is {i} times {i}") for i in range(4)]
-    valid = [asked(f"v{i}", template + f"what is {i} plus {i}") for i in range(4)]
-    prompts.check_disjoint(train, valid)
-    told = asked("t4", "Once " + story.replace(" and", ",  AND"))
-    with pytest.raises(ZgcmError, match="13 words in a row") as caught:
-        prompts.check_disjoint([*train, told], [*valid, asked("v4", f"Today {story}.")])
-    assert caught.value.where == "sample_id v4" and "t4" in caught.value.found
-    prompts.check_disjoint([*train, told], [*valid, asked("v4", "Today " + " ".join(story.split()[:12]))])
-
-
 def test_demo_prompts_are_valid_and_disjoint() -> None:
     sides = []
     for split, count in (("train", 512), ("valid", 128)):
         rows = [(f"row {i}", row) for i, row in enumerate(arithmetic.prompts(split, count, 0, 7))]
         sides.append(prompts.validate(rows, encode, domain="math", max_prompt_tokens=100))
-    prompts.check_disjoint(*sides)
+    disjoint.check_disjoint(*sides)
     assert prompts.digest(sides[0]) != prompts.digest(sides[1])
 
 

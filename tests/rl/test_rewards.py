@@ -11,7 +11,7 @@ from zgcm.config.rl import LengthPenalty
 from zgcm.errors import ZgcmError
 from zgcm.rl.rewards.math import candidate, decided_without_parsing, equal
 from zgcm.rl.rewards.pool import verifier_pool
-from zgcm.rl.rewards.score import Finished, score_math
+from zgcm.rl.rewards.score import judge
 from zgcm.rl.rewards.shaping import needs_verdict, shaped
 
 PAIRS = [
@@ -143,24 +143,36 @@ def test_broken_rollouts_are_no_wrong_answers() -> None:
     for reason, tokens in (("abort", 1), ("error", 1), ("stop", 9)):
         with pytest.raises(ZgcmError):
             needs_verdict(reason, tokens, 8)
-    with pytest.raises(ZgcmError):
-        shaped(0.5, 1, None)
+    assert shaped(0.5, 1, None) == 0.5  # a share of constraints or tests
+    for raw, penalty in ((0.5, PENALTY), (1.5, None), (float("nan"), None)):
+        with pytest.raises(ZgcmError):
+            shaped(raw, 1, penalty)
 
 
-def test_score_judges_each_distinct_pair_once_and_takes_any_label() -> None:
-    def finished(text: str, reason: str = "stop") -> Finished:
-        return Finished(text, 5, reason, ["7", r"\frac{1}{2}"])
-
-    responses = [
-        finished(r"x</think>\boxed{7}<|endoftext|>"),
-        finished(r"y</think>\boxed{0.5}<|endoftext|>"),
-        finished(r"z</think>\boxed{0.5}<|endoftext|>"),
-        finished(r"</think>\boxed{8}"),
-        finished(r"\boxed{7}"),  # never closed its thinking
-        finished(r"</think>\boxed{7}", "length"),
-    ]
+def test_each_distinct_pair_is_judged_once() -> None:
+    labels = [["7", r"\frac{1}{2}"]] * 5
     with verifier_pool(1, 8.0) as pool:
-        scores = score_math(responses, pool, max_new_tokens=8, special_tokens=["<|endoftext|>"])
-    assert scores.raw == [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
-    assert scores.judged == 4  # 7 and 8 against the fraction, 0.5 against each label
-    assert not scores.failures
+        verdicts, judged = judge(["7", "0.5", "0.5", "8", None], labels, pool)
+    assert judged == 4  # 7 and 8 against the fraction, 0.5 against each label
+    assert [pair for pair, verdict in verdicts.items() if verdict.equal] == [
+        ("7", "7"),
+        ("0.5", r"\frac{1}{2}"),
+    ]
+
+
+def test_instructions_are_checked_in_a_verifier_and_a_checker_that_raises_says_so() -> None:
+    comma = {"instruction_id": "punctuation:no_comma", "kwargs": {}}
+    words = {
+        "instruction_id": "length_constraints:number_words",
+        "kwargs": {"num_words": 3, "relation": "less than"},
+    }
+    with verifier_pool(1, 8.0, domains=["if"]) as pool:
+        both, one, broken = pool.check(
+            [
+                ("No more.", [comma, words]),
+                ("a, b", [comma, words]),
+                ("x", [{**comma, "instruction_id": "no"}]),
+            ]
+        )
+    assert both.satisfied == [True, True] and one.satisfied == [False, True]
+    assert "ZgcmError" in broken.failure and not broken.satisfied

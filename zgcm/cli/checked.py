@@ -20,6 +20,7 @@ def check(argv: list[str], directory: Path, checkout: Path) -> None:
     from zgcm.config.recipe import deep_merge
     from zgcm.layout import Layout
     from zgcm.missing import require_files
+    from zgcm.report.recipe import sandbox_remarks
     from zgcm.rundir.stamp import check_stamp
 
     options = read(argv)
@@ -32,6 +33,8 @@ def check(argv: list[str], directory: Path, checkout: Path) -> None:
         recipe = validate_recipe(locate(merged, checkout), ", ".join(map(str, files)), lines)
         require_files(recipe)
         check_stamp(Layout().stamp, recipe.name)
+    for remark in sandbox_remarks(recipe):
+        print(f"zgcm: {remark}", file=sys.stderr)
 
 
 def _short(path: Path) -> Path:

@@ -29,7 +29,7 @@ PHASES = {
     "tokenizer": ("tokenizer",),
     "tokenizing": ("index",),
     "mixes": ("dedup", "mix", "gather", "pack", "pack_summary", "adopt_tokens"),
-    "stages": ("train", "adopt", "rl", "export"),
+    "stages": ("train", "adopt", "pass_rates", "difficulty", "rl", "export"),
     "report": ("report", "preflight"),
 }
 

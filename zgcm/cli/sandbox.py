@@ -44,11 +44,18 @@ def serve(
         int | None, typer.Option(min=1, max=256, help="Programs at a time.", show_default="cores, at most 32")
     ] = None,
     queue: Annotated[int, typer.Option(min=1, help="Requests that may wait or run; more get 503.")] = 256,
+    memory_mb: Annotated[int, typer.Option(min=64, help="MiB that a program's process may take.")] = 1024,
+    until_stdin_ends: Annotated[
+        bool,
+        typer.Option("--until-stdin-ends", help="Live as long as whoever holds stdin, and ignore signals."),
+    ] = False,
 ) -> None:
     """Judge programs over HTTP until SIGTERM or ctrl-C; what is queued is still answered.
 
     The sandbox is attested first. docs/sandbox.md has the protocol.
     """
+    import signal
+    import sys
     from concurrent.futures import ThreadPoolExecutor
 
     from zgcm.errors import ZgcmError
@@ -68,8 +75,11 @@ def serve(
     token = tokens.read(token_file)
     at_a_time = slots or min(32, len(os.sched_getaffinity(0)))
     secrets = tuple(path.resolve() for path in (assets, token_file) if path)
+    if until_stdin_ends:  # jails inherit this: a scheduler's signal to every process fails no program
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     with image() as parts:
-        made = jail(parts, Limits())
+        made = jail(parts, Limits(memory_bytes=memory_mb << 20))
         found = prove(made, secrets)
         with sandbox(made, at_a_time) as judge, ThreadPoolExecutor(queue) as threads:
             service = Service(judge, assets, token, found, queue, threads)
@@ -77,4 +87,5 @@ def serve(
             def ready(line: str) -> None:
                 typer.echo(line)
 
-            asyncio.run(listen(service, host, port, ready))
+            parent = sys.stdin.buffer if until_stdin_ends else None
+            asyncio.run(listen(service, host, port, ready, parent))

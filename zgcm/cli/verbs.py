@@ -34,7 +34,7 @@ PANELS = {
         *("dedup", "mix", "gather", "pack", "pack-summary"),
     ),
     "Training": ("train", "adopt", "export"),
-    "Reinforcement learning": ("rl",),
+    "Reinforcement learning": ("pass-rates", "difficulty", "rl"),
     "Plain files, without a recipe": ("profile", "decontaminate", "inspect", "convert"),
     "Generated files of this repository": ("schema", "keys"),
 }

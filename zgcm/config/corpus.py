@@ -124,7 +124,7 @@ class _Source(Section):
 
 DEMO_KEYS = {
     "max_digit": ("arithmetic", "conversations", "traces"),
-    "estimate_share": ("conversations",),
+    "careless_share": ("conversations", "programs", "instructions"),
     "document_chars": ("code", "prose"),
     "planted": ("prose",),
 }
@@ -136,8 +136,9 @@ class DemoSource(_Source):
 
     kind: Literal["demo"]
     """Built on the spot."""
-    content: Literal["code", "prose", "arithmetic", "conversations", "traces"]
-    """Python sources, documentation prose, worked additions, conversations about them, or tool use."""
+    content: Literal["code", "prose", "arithmetic", "conversations", "traces", "programs", "instructions"]
+    """Python sources, documentation prose, worked additions, conversations about them, tool use,
+    conversations about one-line functions, or with demands on the form of an answer."""
     shards: PositiveInt = 1
     """Number of raw files to build."""
     documents: PositiveInt
@@ -145,9 +146,10 @@ class DemoSource(_Source):
     seed: NonNegativeInt = 0
     """Of the generator."""
     max_digit: int = Field(default=7, ge=1, le=9)
-    """Largest digit of the summands (all but code and prose). Digits 0 to 7: 64 digit sums to learn."""
-    estimate_share: float = Field(default=0.5, ge=0, le=1)
-    """Part of the answers that are rounded to tens instead of worked out (conversations)."""
+    """Largest digit of the summands (arithmetic, conversations, traces). 0 to 7: 64 digit sums to learn."""
+    careless_share: float = Field(default=0.5, ge=0, le=1)
+    """Part of the answers in the manner that earns no reward: rounded to tens instead of worked out
+    (conversations), printing instead of returning (programs), deaf to the demands (instructions)."""
     document_chars: PositiveInt | None = None
     """Longer texts are split (code: 6,000 when absent, prose: 4,000)."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from zgcm.config.profiles import profile_problems
 from zgcm.config.rl import DemoPrompts, RLStage
 from zgcm.config.settings import setting_problems
-from zgcm.config.stages import AdoptedStage, TrainStage
+from zgcm.config.stages import AdoptedStage, Resources, TrainStage
 
 if TYPE_CHECKING:
     from zgcm.config.recipe import Recipe
@@ -216,12 +216,27 @@ def _rl(recipe: "Recipe", at: str, stage: RLStage) -> Iterator[str]:
     if sampling.n_samples < 2:
         yield f"{at}.rollout.sampling.n_samples: a group of 1 has no spread, so no advantage; use at least 2"
     yield from _rl_steps(at, stage)
+    yield from _reward(at, stage)
+    if stage.difficulty is not None:
+        yield from _difficulty(at, stage.difficulty.resources, rollout.tensor_parallel)
     gpus = stage.resources.nodes * stage.resources.gpus_per_node
     wanted_gpus = rollout.engines * rollout.tensor_parallel + stage.learner.processes
     if gpus and wanted_gpus > gpus:
         yield (
             f"{at}.resources: {gpus} GPUs, but rollout.engines x tensor_parallel + learner.processes = "
             f"{rollout.engines} x {rollout.tensor_parallel} + {stage.learner.processes}"
+        )
+
+
+def _difficulty(at: str, asked: Resources, tensor_parallel: int) -> Iterator[str]:
+    """Each job of it runs one engine on one machine."""
+    at += ".difficulty.resources"
+    if asked.nodes != 1:
+        yield f"{at}.nodes: found {asked.nodes}; one job is one engine on one machine, use more `shards`"
+    if asked.gpus_per_node and asked.gpus_per_node != tensor_parallel:
+        yield (
+            f"{at}.gpus_per_node: found {asked.gpus_per_node}; an engine takes rollout.tensor_parallel = "
+            f"{tensor_parallel}"
         )
 
 
@@ -237,4 +252,20 @@ def _rl_steps(at: str, stage: RLStage) -> Iterator[str]:
         yield (
             f"{at}.steps: {stage.steps}, but {rows} prompts give {per_epoch} steps an epoch x {stage.epochs} "
             f"epochs = {per_epoch * stage.epochs}"
+        )
+
+
+def _reward(at: str, stage: RLStage) -> Iterator[str]:
+    url = stage.reward.sandbox.url
+    if stage.domain in ("code", "if") and stage.reward.length_penalty is not None:
+        yield f"{at}.reward.length_penalty: only mathematics has one (as published); leave it out"
+    if stage.reward.sandbox.token_file is not None and url is None:
+        yield f"{at}.reward.sandbox.token_file: is of a service at `url`; the stage's own makes its token"
+    if isinstance(stage.prompts, DemoPrompts):
+        if stage.runs_programs() and url is not None:
+            yield f"{at}.reward.sandbox.url: that service has no tests of demo prompts; leave it out"
+    elif stage.domain == "code" and stage.prompts.assets is None and url is None:
+        yield (
+            f"{at}.prompts.assets: programs cannot be judged without tests; give their directory, or "
+            "reward.sandbox.url of a service that has them"
         )

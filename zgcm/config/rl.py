@@ -5,11 +5,14 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from zgcm.config.base import Decay, Place, Section, Seed, execution
-from zgcm.config.stages import _Stage
+from zgcm.config.stages import Resources, _Stage
+
+Domain = Literal["math", "code", "if", "mixed"]
 
 
 class DemoPrompts(Section):
-    """Arithmetic prompts of the demo generator, none of them in any training text."""
+    """Prompts of the demo generators, of the stage's domain (mixed: a third of each), with the tests of code.
+    None of them is in any training text."""
 
     kind: Literal["demo"]
     """Generated prompts."""
@@ -20,7 +23,7 @@ class DemoPrompts(Section):
     seed: NonNegativeInt = 0
     """Of the generator."""
     max_digit: int = Field(default=7, ge=1, le=9)
-    """Largest digit of the summands."""
+    """Mathematics: largest digit of the summands."""
 
 
 class FilePrompts(Section):
@@ -32,10 +35,15 @@ class FilePrompts(Section):
     """JSON Lines of training prompts."""
     valid: Place
     """JSON Lines of evaluation prompts."""
+    assets: Place | None = execution(None)
+    """Code: directory of the tests that prompts name by hash, with manifest.json (`zgcm prompts convert`)."""
     expected_train_rows: PositiveInt | None = execution(None)
     """Guard: the file must have exactly so many prompts."""
     expected_valid_rows: PositiveInt | None = execution(None)
     """Guard, as for the training file."""
+    overlap: Literal["error", "drop"] = "error"
+    """Training prompts that repeat an evaluation prompt (word for word, or 13 words in a row): refuse the
+    files, or leave these training prompts out and say how many."""
 
 
 Prompts = Annotated[DemoPrompts | FilePrompts, Field(discriminator="kind")]
@@ -81,8 +89,8 @@ class Rollout(Section):
 
     sampling: Sampling = Sampling()
     """Of training responses."""
-    max_head_offpolicyness: NonNegativeInt = 1
-    """How many updates old the policy of a response may be."""
+    max_head_offpolicyness: int = Field(default=1, ge=0, le=1)
+    """How many updates old the policy of a response may be: 0, or 1 (rollouts overlap the update)."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
     """Of the engine's weights and cache."""
     max_model_len: PositiveInt = 98304
@@ -109,6 +117,33 @@ class Rollout(Section):
     """Seconds for new weights to reach every engine; without it a stuck broadcast would hang for ever."""
 
 
+class Difficulty(Section):
+    """How often the initial policy solves each training prompt, and which prompts are kept for training."""
+
+    samples: PositiveInt = 8
+    """Responses a prompt, sampled as `rollout.sampling` says."""
+    min_pass_rate: float = Field(default=0.0, ge=0, le=1)
+    """Prompts solved less often are left out; 0: none. 1/samples leaves out those that were never solved."""
+    max_pass_rate: float = Field(default=1.0, ge=0, le=1)
+    """Prompts solved more often are left out; 1: none."""
+    assumed: bool = execution(False)
+    """The bounds were never published: dry run and report say so."""
+    shards: PositiveInt = execution(1)
+    """Jobs that share the prompts, each with an engine of its own. Their number changes no result."""
+    resources: Resources = execution(Resources(mem_mb=4000))
+    """What one of these jobs asks the scheduler for."""
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "Difficulty":
+        rates = [passes / self.samples for passes in range(self.samples + 1)]
+        if not any(self.min_pass_rate <= rate <= self.max_pass_rate for rate in rates):
+            raise ValueError(
+                f"no prompt can be kept: none of 0/{self.samples} to {self.samples}/{self.samples} lies "
+                f"between min_pass_rate {self.min_pass_rate:g} and max_pass_rate {self.max_pass_rate:g}"
+            )
+        return self
+
+
 class LengthPenalty(Section):
     """Correct answers only: reward x (1 - max x clip((tokens - start) / (end - start), 0, 1))."""
 
@@ -126,17 +161,38 @@ class LengthPenalty(Section):
         return self
 
 
+class Sandbox(Section):
+    """Where programs of the domain `code` run. The first three decide verdicts."""
+
+    max_tests: int = Field(default=8, ge=1, le=64)
+    """Tests of a program in training, chosen by its prompt. Evaluations take up to 64, and all must pass."""
+    test_timeout: float = Field(default=2.0, ge=0.1, le=10)
+    """Seconds a test."""
+    memory_mb: int = Field(default=1024, ge=64, le=65536)
+    """MiB that a program's process may take."""
+    slots: Annotated[int, Field(ge=1, le=256)] | None = execution(None)
+    """Programs at a time. Absent: one a core, at most 32; of a service at `url`: 32 requests at a time."""
+    url: Place | None = execution(None)
+    """A service that runs already. Absent: the stage starts one of its own and stops it."""
+    token_file: Place | None = execution(None)
+    """With `url`: file of mode 0600 that holds its token. Absent: $ZGCM_CODE_SANDBOX_TOKEN."""
+    request_timeout: PositiveInt = execution(300)
+    """Seconds for one answer of the service, its queue included."""
+
+
 class Reward(Section):
-    """How a response is judged; the domain chooses the judge."""
+    """How a response is judged; its prompt's domain chooses the judge."""
 
     length_penalty: LengthPenalty | None = None
-    """Absent: the raw reward."""
+    """Mathematics only, as published. Absent: the raw reward."""
     tolerance: NonNegativeFloat = 0.0
     """Mathematics: relative error forgiven where an answer or its label is a decimal. 0: none."""
     verify_timeout: PositiveFloat = execution(8.0)
-    """Seconds for one verification; then its process is killed."""
+    """Seconds for one verification of mathematics or of instructions; then its process is killed."""
     workers: PositiveInt = execution(1)
     """Killable verifier processes."""
+    sandbox: Sandbox = Sandbox()
+    """Code: where programs run, and their limits."""
 
 
 class Learner(Section):
@@ -227,10 +283,13 @@ class RLStage(_Stage):
     """Reinforcement learning."""
     init: str = "sft"
     """The stage whose exported policy it starts from."""
-    domain: Literal["math", "code", "if", "mixed"]
-    """Which reward judges the answers."""
+    domain: Domain
+    """Which prompts it takes and how answers are judged; `mixed` takes prompts of all domains, each judged by
+    its own."""
     prompts: Prompts
     """What is asked."""
+    difficulty: Difficulty | None = None
+    """Leave out prompts that the initial policy solves too often or too rarely. Absent: train on all."""
     seed: Seed = 42
     """Of prompt order and sampling."""
     epochs: PositiveInt = 3
@@ -255,6 +314,10 @@ class RLStage(_Stage):
     """How policies are measured."""
     checkpoints: RLCheckpoints = execution(RLCheckpoints())
     """When to save."""
+
+    def runs_programs(self) -> bool:
+        """Whether it needs a sandbox: mixed prompts may hold none of code, but that takes reading them."""
+        return self.domain in ("code", "mixed")
 
     def evaluation_versions(self) -> list[int]:
         """Policy versions that are evaluated: the baseline 0, every `evaluation.every_steps`, the last."""

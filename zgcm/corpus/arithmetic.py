@@ -8,7 +8,7 @@ has learned to add. (The hash is of the pair: a hash of the units digits would w
 import hashlib
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from zgcm.errors import ZgcmError
@@ -77,23 +77,21 @@ def documents(
 
 
 def conversations(
-    count: int, seed: int = 0, max_digit: int = MAX_DIGIT, estimate_share: float = 0.5, *, start: int = 0
+    count: int, seed: int = 0, max_digit: int = MAX_DIGIT, careless_share: float = 0.5, *, start: int = 0
 ) -> Iterator[dict[str, Any]]:
     """Conversations `start` to `start + count` of one fixed sequence, all different.
 
-    `estimate_share` of the answers are estimates, right to the nearest ten; the others show their working as
+    `careless_share` of the answers are estimates, right to the nearest ten; the others show their working as
     reasoning and are exact. Only exact answers earn a reward, so RL has something to find out: a policy that
-    learned both begins near 1 - 0.9 x estimate_share (a sum in ten is a multiple of ten), whatever its seed.
+    learned both begins near 1 - 0.9 x careless_share (a sum in ten is a multiple of ten), whatever its seed.
     Raises ZgcmError when more are asked for than there are.
     """
     rng = random.Random(f"arithmetic conversations {seed}")
     every = questions("train", max_digit)
-    unused = {manner: iter(rng.sample(every, len(every))) for manner in ("estimate", "working")}
-    manners = ["estimate" if rng.random() < estimate_share else "working" for _ in range(start + count)]
-    _require(max(map(manners.count, unused)), len(every), "conversations of one manner", max_digit)
-    sequence = [(manner, next(unused[manner])) for manner in manners]
-    for index, (manner, (a, b, template)) in enumerate(sequence[start:], start):
-        thought, result = ("roughly", estimate(a, b)) if manner == "estimate" else (working(a, b), a + b)
+    hint = f"ask for fewer, or raise max_digit, {max_digit}, in the recipe"
+    sequence = in_two_manners(every, start + count, careless_share, rng, hint)
+    for index, (careless, (a, b, template)) in enumerate(sequence[start:], start):
+        thought, result = ("roughly", estimate(a, b)) if careless else (working(a, b), a + b)
         yield {
             "id": f"conversation-{seed}-{index}",
             "messages": [
@@ -158,7 +156,12 @@ def prompts(split: Split, count: int, seed: int = 0, max_digit: int = MAX_DIGIT)
     """
     every = questions(split, max_digit)
     random.Random(f"arithmetic prompts {split} {seed}").shuffle(every)
-    _require(count, len(every), f"{split} prompts", max_digit)
+    require(
+        count,
+        len(every),
+        f"{split} prompts",
+        f"ask for fewer, or raise max_digit, {max_digit}, in the recipe",
+    )
     return [
         {
             "sample_id": f"arithmetic-{split}-{a}+{b}-{template}",
@@ -211,11 +214,25 @@ def _line(rng: random.Random, numbers: list[int], max_digit: int) -> str:
             return f"{a}+{b}: {working(a, b)}, {a + b}"
 
 
-def _require(wanted: int, available: int, what: str, max_digit: int) -> None:
+def in_two_manners[Q](
+    every: Sequence[Q], count: int, careless_share: float, rng: random.Random, hint: str
+) -> list[tuple[bool, Q]]:
+    """(is it answered carelessly?, question) of `count` conversations, no question twice in one manner.
+
+    `every` holds different questions in a fixed order. Raises ZgcmError when it holds too few.
+    """
+    unused = {careless: iter(rng.sample(every, len(every))) for careless in (True, False)}
+    manners = [rng.random() < careless_share for _ in range(count)]
+    require(max(map(manners.count, unused)), len(every), "conversations of one manner", hint)
+    return [(careless, next(unused[careless])) for careless in manners]
+
+
+def require(wanted: int, available: int, what: str, hint: str) -> None:
+    """Raises ZgcmError when a generator has fewer of something than is asked of it."""
     if wanted > available:
         raise ZgcmError(
-            f"The arithmetic generator has fewer {what} than asked for",
+            f"The demo generator has fewer {what} than asked for",
             found=f"{wanted:,} asked for",
-            expected=f"at most {available:,} with max_digit {max_digit}",
-            hint="ask for fewer, or raise max_digit in the recipe",
+            expected=f"at most {available:,}",
+            hint=hint,
         )

@@ -1,4 +1,4 @@
-"""Sources that need no data: the Python installation's own code and documentation, and seeded arithmetic.
+"""Sources that need no data: the Python installation's own code and documentation, and seeded generators.
 
 Deterministic for a given interpreter: files are sorted by path, then shuffled with the source's seed; shard
 k of n takes every n-th file, so shards are disjoint and each can be built alone.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from zgcm.config.corpus import DemoSource
-from zgcm.corpus import arithmetic
+from zgcm.corpus import arithmetic, tasks
 from zgcm.corpus.planted import plant
 from zgcm.errors import ZgcmError
 from zgcm.records import Record
@@ -53,8 +53,12 @@ def build_shard(source: DemoSource, name: str, shard: int) -> Iterator[Record]:
         return arithmetic.traces(count, source.seed, source.max_digit, start=start)
     if source.content == "conversations":
         return arithmetic.conversations(
-            count, source.seed, source.max_digit, source.estimate_share, start=start
+            count, source.seed, source.max_digit, source.careless_share, start=start
         )
+    if source.content == "programs":
+        return tasks.programs(count, source.seed, source.careless_share, start=start)
+    if source.content == "instructions":
+        return tasks.instructions(count, source.seed, source.careless_share, start=start)
     records = _library_records(source, name, shard, count)
     return plant(records, source.planted, source.seed) if source.planted and shard == 0 else records
 

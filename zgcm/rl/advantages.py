@@ -19,11 +19,13 @@ def reject_reason(
     *,
     group_size: int,
     max_tokens: int,
+    domain: str = "math",
 ) -> str | None:
     """Why a group of responses is left out of the update, or None. First hit wins (as published).
 
-    `lengths` are tokens of prompt and response together; longer than `max_tokens` cannot be trained on.
-    Correctness is reward > 0: a length penalty alone makes no group worth training on.
+    `lengths` are tokens of prompt and response together; longer than `max_tokens` cannot be trained on. What
+    must vary is reward > 0 in mathematics (a length penalty alone makes no group worth training on), in other
+    domains the reward, a share.
     """
     if not rewards or not lengths:
         return "missing_required_tensor"
@@ -35,7 +37,8 @@ def reject_reason(
         return "over_update_cap"
     if not all(0 <= reward <= 1 for reward in rewards):
         return "reward_out_of_range"
-    if np.std([reward > 0 for reward in rewards]) < 1e-6:
+    varies = [reward > 0 for reward in rewards] if domain == "math" else rewards
+    if np.std(varies) < 1e-6:
         return "zero_variance_group"
     return None
 

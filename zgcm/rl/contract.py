@@ -40,17 +40,52 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "evaluation.sampling.n_samples": 1,
     },
 }
-"""Domain -> key -> published value: 17 for math, 18 for IF and for code."""
+"""Domain -> key -> published value: 17 for math, 18 for IF and for code, which the published trainers
+demand."""
+REWARDS: dict[str, dict[str, Any]] = {
+    "math": {
+        "reward.length_penalty.start": 16384,
+        "reward.length_penalty.end": 65536,
+        "reward.length_penalty.max": 0.05,
+    },
+    "if": {"reward.length_penalty": None},
+    "code": {
+        "reward.length_penalty": None,
+        "reward.sandbox.max_tests": 8,
+        "reward.sandbox.test_timeout": 2.0,
+        "reward.sandbox.memory_mb": 1024,
+    },
+}
+"""Published too, elsewhere: in the trainers' and the sandbox's own code."""
 
 
 def differences(stage: RLStage) -> dict[str, tuple[Any, Any]]:
-    """Key -> (found, published) for every published value that the stage does not have."""
-    published = PUBLISHED.get(stage.domain, {})
+    """Key -> (found, published) for every published value that the stage does not have.
+
+    Empty for `mixed`, which was never published.
+    """
+    published = PUBLISHED.get(stage.domain, {}) | REWARDS.get(stage.domain, {})
     found = {key: _lookup(stage, key) for key in published}
     return {key: (found[key], value) for key, value in published.items() if found[key] != value}
 
 
+def remark(name: str, stage: RLStage) -> str:
+    """A sentence on every value in which a stage differs from the published one of its domain."""
+    if stage.domain not in PUBLISHED:
+        return f"{name}: no stage of the domain {stage.domain} was published, so there is nothing to compare"
+    found = differences(stage)
+    if not found:
+        return f"{name}: every value as published for {stage.domain}"
+    values = ", ".join(f"{key} {_shown(own)} ({_shown(other)})" for key, (own, other) in found.items())
+    return f"{name} differs from the published values (in brackets) of {stage.domain}: {values}"
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else f"{value}"
+
+
 def _lookup(section: Any, path: str) -> Any:
+    """None below a section that is absent."""
     for name in path.split("."):
-        section = getattr(section, name)
+        section = getattr(section, name, None)
     return section

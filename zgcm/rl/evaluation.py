@@ -1,14 +1,15 @@
 """Raw correctness of a policy version on the validation prompts, without the length penalty."""
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from zgcm.rl import markers
-from zgcm.rl.prompts import Prompt
-from zgcm.rl.rewards.pool import VerifierPool
-from zgcm.rl.rewards.score import Finished, score_math
+from zgcm.rl.experience import by_domain
+from zgcm.rl.prompts import MIXED, Prompt
+from zgcm.rl.rewards.router import Judges
+from zgcm.rl.rewards.score import Finished
 from zgcm.rl.rewards.shaping import mean
 from zgcm.rl.trajectory import Request, Response, seed_of
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from zgcm.rl.run import Run
 
 
-def evaluate(run: "Run", rollouts: "Rollouts", pool: VerifierPool) -> dict[str, float]:
+def evaluate(run: "Run", rollouts: "Rollouts", judges: Judges) -> dict[str, float]:
     """Statistics of the version that the engines hold, as a marker keeps them.
 
     Every version answers with the same seeds, so two versions differ by their weights alone.
@@ -30,37 +31,46 @@ def evaluate(run: "Run", rollouts: "Rollouts", pool: VerifierPool) -> dict[str, 
     groups: list[list[Response]] = []
     for start in range(0, len(requests), settings.batch_size):
         groups += rollouts.generate(requests[start : start + settings.batch_size], settings.sampling)
-    raw = score(run, pool, valid, groups, settings.sampling.max_new_tokens)
-    return statistics(valid, groups, raw)
+    limit = settings.sampling.max_new_tokens
+    raw, failures = score(run, judges, valid, groups, limit, evaluating=True)
+    return statistics(valid, groups, raw, failures, domain=run.stage.domain)
 
 
 def score(
     run: "Run",
-    pool: VerifierPool,
+    judges: Judges,
     prompts: Sequence[Prompt],
     groups: Sequence[Sequence[Response]],
     limit: int,
-) -> list[list[float]]:
-    """Raw correctness of each response of each prompt."""
+    *,
+    evaluating: bool = False,
+) -> tuple[list[list[float]], Counter[str]]:
+    """Raw reward of each response of each prompt, and how many were not judged, by kind."""
     flat = [
         Finished(
             run.tokenizer.decode(response.token_ids, skip_special_tokens=False),
             len(response.token_ids),
             response.finish_reason,
-            prompt.answers,
+            prompt,
         )
         for prompt, group in zip(prompts, groups, strict=True)
         for response in group
     ]
-    scores = score_math(flat, pool, max_new_tokens=limit, special_tokens=run.special_tokens)
+    scores = judges.score(flat, limit, evaluating=evaluating)
     values = iter(scores.raw)
-    return [[next(values) for _ in group] for group in groups]
+    return [[next(values) for _ in group] for group in groups], scores.failures
 
 
 def statistics(
-    prompts: Sequence[Prompt], groups: Sequence[Sequence[Response]], raw: Sequence[Sequence[float]]
+    prompts: Sequence[Prompt],
+    groups: Sequence[Sequence[Response]],
+    raw: Sequence[Sequence[float]],
+    failures: Mapping[str, int],
+    *,
+    domain: str,
 ) -> dict[str, float]:
-    """Means over all completions, and the standard error of the mean raw reward, clustered by prompt."""
+    """Means over all completions, and the standard error of the mean raw reward, clustered by prompt. Of a
+    mixed stage also the means of each domain."""
     responses = [response for group in groups for response in group]
     by_prompt = [mean(values) for values in raw]
     total = mean([value for values in raw for value in values])
@@ -77,6 +87,15 @@ def statistics(
     benchmarks: dict[str, list[float]] = defaultdict(list)
     for prompt, values in zip(prompts, raw, strict=True):
         benchmarks[prompt.benchmark] += values
+    stats |= {f"eval/not_judged/{kind}": count for kind, count in sorted(failures.items())}
+    if domain == MIXED:
+        for name, facts in by_domain(prompts, groups, raw).items():
+            stats |= {
+                f"eval/domain/{name}/raw_correct": facts["mean_raw_reward"],
+                f"eval/domain/{name}/completions": facts["responses"],
+                f"eval/domain/{name}/response_output_tokens": facts["mean_tokens"],
+                f"eval/domain/{name}/response_truncated": facts["truncated"],
+            }
     return stats | {
         f"eval/{benchmark}/raw_correct": mean(values)
         for benchmark, values in sorted(benchmarks.items())

@@ -4,10 +4,9 @@ Axes: P prompts (groups), N responses a prompt, B = P x N responses.
 """
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +16,9 @@ from zgcm.rl.prompts import Prompt, steps_per_epoch
 from zgcm.rl.rewards.shaping import mean, shaped
 from zgcm.rl.trajectory import Response, Trajectory
 
+if TYPE_CHECKING:
+    from zgcm.rl.steps import Judged
+
 UPDATE_KEYS = (
     "loss", "grad_norm", "learning_rate", "clipped_fraction", "masked_fraction", "entropy",
     "logprob_gap_mean", "logprob_gap_max",
@@ -25,18 +27,22 @@ UPDATE_KEYS = (
 
 
 def shape(
-    raw: Sequence[Sequence[float]], groups: Sequence[Sequence[Response]], stage: RLStage
+    prompts: Sequence[Prompt],
+    raw: Sequence[Sequence[float]],
+    groups: Sequence[Sequence[Response]],
+    stage: RLStage,
 ) -> list[list[float]]:
-    """The reward of each response: raw correctness with the penalty on long right answers."""
+    """The reward of each response: the raw one; in mathematics with the penalty on long right answers."""
 
-    def one(value: float, response: Response) -> float:
+    def one(prompt: Prompt, value: float, response: Response) -> float:
         if stage.learner.mask_no_eos_with_zero and response.finish_reason != "stop":
             return 0.0
-        return shaped(value, len(response.token_ids), stage.reward.length_penalty)
+        penalty = stage.reward.length_penalty if prompt.domain == "math" else None
+        return shaped(value, len(response.token_ids), penalty)
 
     return [
-        [one(value, response) for value, response in zip(values, group, strict=True)]
-        for values, group in zip(raw, groups, strict=True)
+        [one(prompt, value, response) for value, response in zip(values, group, strict=True)]
+        for prompt, values, group in zip(prompts, raw, groups, strict=True)
     ]
 
 
@@ -65,19 +71,12 @@ def trajectories(
     ]
 
 
-def step_record(
-    step: int,
-    groups: Sequence[Sequence[Response]],
-    raw: Sequence[Sequence[float]],
-    rewards: Sequence[Sequence[float]],
-    rejected: Counter[str],
-    trained: int,
-) -> dict[str, Any]:
+def step_record(step: int, groups: Sequence[Sequence[Response]], judged: "Judged") -> dict[str, Any]:
     """Deterministic facts of one step; the learner's are added by the caller."""
     responses = [response for group in groups for response in group]
     right = [
         len(response.token_ids)
-        for group, values in zip(groups, raw, strict=True)
+        for group, values in zip(groups, judged.raw, strict=True)
         for response, value in zip(group, values, strict=True)
         if value
     ]
@@ -85,17 +84,35 @@ def step_record(
     return {
         "step": step,
         "policy_lag": step - 1 - min(response.version for response in responses),
-        "mean_raw_reward": mean([value for values in raw for value in values]),
-        "mean_reward": mean([value for values in rewards for value in values]),
+        "mean_raw_reward": mean([value for values in judged.raw for value in values]),
+        "mean_reward": mean([value for values in judged.rewards for value in values]),
         "responses": len(responses),
         "groups": len(groups),
-        "rejected": dict(sorted(rejected.items())),
-        "trained_responses": trained,
+        "rejected": dict(sorted(judged.rejected.items())),
+        "not_judged": dict(sorted(judged.failures.items())),
+        "trained_responses": len(judged.batch),
         "mean_tokens": mean(lengths),
         "mean_tokens_right": mean(right) if right else None,
         "max_tokens": max(lengths),
         "truncated": mean([response.finish_reason == "length" for response in responses]),
     }
+
+
+def by_domain(
+    prompts: Sequence[Prompt], groups: Sequence[Sequence[Response]], raw: Sequence[Sequence[float]]
+) -> dict[str, dict[str, float]]:
+    """What the curves of a mixed stage are drawn from: domain -> facts of its responses."""
+    found = {}
+    for domain in sorted({prompt.domain for prompt in prompts}):
+        mine = [place for place, prompt in enumerate(prompts) if prompt.domain == domain]
+        responses = [response for place in mine for response in groups[place]]
+        found[domain] = {
+            "mean_raw_reward": mean([value for place in mine for value in raw[place]]),
+            "responses": len(responses),
+            "mean_tokens": mean([len(response.token_ids) for response in responses]),
+            "truncated": mean([response.finish_reason == "length" for response in responses]),
+        }
+    return found
 
 
 def read_rewards(run: Path) -> list[dict[str, Any]]:

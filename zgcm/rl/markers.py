@@ -13,11 +13,23 @@ from typing import Any
 from zgcm.errors import ZgcmError
 from zgcm.io import fsync_directory, read_json, write_json
 
-SCHEMA = "zgcm-math-eval-v1"
+MEANINGS: dict[str, dict[str, Any]] = {
+    "math": {"reward_semantics": "raw_binary_correctness"},
+    "if": {"domain": "if", "reward_semantics": "fraction_of_explicit_constraints_satisfied"},
+    "code": {
+        "domain": "code",
+        "reward_semantics": "all_tests_pass",
+        "metric": "all_tests_pass_at_1",
+        "max_tests_per_problem": 64,
+    },
+    "mixed": {"domain": "mixed", "reward_semantics": "mean_over_domains_each_with_its_own"},
+}
+"""Domain -> what a marker says of its rewards. Its schema is `zgcm-DOMAIN-eval-v1`."""
 GATE_SCHEMA = "zgcm-weight-sync-gate-v1"
 RESUME_GATE_SCHEMA = "zgcm-resume-weight-sync-gate-v1"
 RAW_REWARD = "eval/raw_correct"
 COMPLETIONS = "eval/completions"
+PHASES = ("baseline", "resume_catchup", "periodic", "final", "final_catchup")
 
 
 def versions(steps: int, every: int) -> list[int]:
@@ -60,7 +72,13 @@ def read_marker(run: Path, version: int) -> dict[str, Any] | None:
 
 
 def write_marker(
-    run: Path, version: int, *, phase: str, samples_per_row: int, stats: Mapping[str, float]
+    run: Path,
+    version: int,
+    *,
+    phase: str,
+    samples_per_row: int,
+    stats: Mapping[str, float],
+    domain: str = "math",
 ) -> dict[str, Any]:
     """Write a marker (temporary file, rename). Keeps finite scalars, drops keys that end with `__count`."""
     kept = {
@@ -71,11 +89,11 @@ def write_marker(
     if not kept:
         raise ZgcmError("An evaluation without statistics", where=str(marker_path(run, version)))
     marker = {
-        "schema": SCHEMA,
+        "schema": f"zgcm-{domain}-eval-v1",
         "phase": phase,
         "model_version": version,
         "samples_per_row": samples_per_row,
-        "reward_semantics": "raw_binary_correctness",
+        **MEANINGS[domain],
         "stats": {**kept, "eval/model_version": version},
         "completed_at": now(),
     }

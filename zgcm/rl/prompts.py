@@ -2,7 +2,6 @@
 
 import random
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +18,8 @@ DOMAIN_FIELDS: dict[str, tuple[str, ...]] = {
     "if": ("ifeval_spec",),
 }
 """Fields that a domain needs besides."""
-GRAM = 13
-"""Words in a row that make two prompts the same."""
+MIXED = "mixed"
+"""A stage's domain whose prompts are of several."""
 CODE_TASKS = ("code", "code_stdio")
 ROLES = ("system", "user", "assistant", "tool")
 
@@ -32,10 +31,18 @@ class Prompt:
     answers: list[str]
     benchmark: str
     token_ids: list[int]
+    domain: str = "math"
+    """Whose judge looks at the answers: math, code or if."""
     ifeval_spec: list[dict[str, Any]] = field(default_factory=list)
     """Constraints of the domain `if`: {instruction_id, kwargs}."""
+    task_type: str = ""
+    """Of the domain `code`: code or code_stdio."""
     code_asset_hash: str = ""
     """Of the domain `code`: SHA-256 of its tests."""
+    prompt_hash: str = ""
+    """Of the domain `code`: chooses which tests run; empty: the hash of the tests does."""
+    where: str = ""
+    """file:line, for messages."""
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -53,11 +60,13 @@ def validate(
     expected_rows: int | None = None,
     source: str = "prompts",
 ) -> list[Prompt]:
-    """Check every row and tokenize it; `encode` renders messages with thinking enabled. Raises ZgcmError."""
+    """Check every row and tokenize it; `encode` renders messages with thinking enabled. `domain` is that of
+    every row, or `mixed`: each row names its own. Raises ZgcmError."""
     prompts: list[Prompt] = []
     seen: dict[str, str] = {}
     for where, row in rows:
         check_row(where, row, domain)
+        own = row["domain"]
         sample_id = str(row["sample_id"])
         if sample_id in seen:
             raise ZgcmError(
@@ -76,9 +85,12 @@ def validate(
         benchmark = str(row.get("benchmark", ""))
         prompts.append(
             Prompt(
-                *(sample_id, row["messages"], answers, benchmark, token_ids),
-                ifeval_spec=row["ifeval_spec"] if domain == "if" else [],
-                code_asset_hash=row["code_asset_hash"] if domain == "code" else "",
+                *(sample_id, row["messages"], answers, benchmark, token_ids, own),
+                ifeval_spec=row["ifeval_spec"] if own == "if" else [],
+                task_type=row["task_type"] if own == "code" else "",
+                code_asset_hash=row["code_asset_hash"] if own == "code" else "",
+                prompt_hash=str(row.get("prompt_hash") or "") if own == "code" else "",
+                where=where,
             )
         )
     if not prompts:
@@ -91,8 +103,16 @@ def validate(
 
 
 def check_row(where: str, row: dict[str, Any], domain: str) -> None:
-    """Raises ZgcmError unless a row has the fields of a prompt of its domain, well formed."""
-    missing = sorted({*REQUIRED, *DOMAIN_FIELDS[domain]} - row.keys())
+    """Raises ZgcmError unless a row has the fields of a prompt of the domain, well formed; for `mixed`, of
+    the domain that it names."""
+    if domain == MIXED and "domain" in row:
+        domain = row["domain"]
+        if not isinstance(domain, str) or domain not in DOMAIN_FIELDS:
+            known = ", ".join(DOMAIN_FIELDS)
+            raise ZgcmError(
+                "Unknown domain", where=where, found=repr(domain)[:80], expected=f"one of {known}"
+            )
+    missing = sorted({*REQUIRED, *DOMAIN_FIELDS.get(domain, ())} - row.keys())
     if missing:
         raise ZgcmError("Fields are missing", where=where, found=f"no {', '.join(missing)}")
     if row["domain"] != domain:
@@ -143,71 +163,25 @@ def _check_code(where: str, row: dict[str, Any]) -> None:
         )  # fmt: skip
 
 
-def check_disjoint(train: Sequence[Prompt], valid: Sequence[Prompt]) -> None:
-    """No validation prompt may be trained on, whatever its sample_id: neither word for word nor with a run of
-    GRAM words in common. Raises ZgcmError naming one that is."""
-    trained = {canonical_json(prompt.messages): prompt.sample_id for prompt in train}
-    for prompt in valid:
-        same = trained.get(canonical_json(prompt.messages))
-        if same is not None:
-            raise ZgcmError(
-                "A validation prompt is in the training set",
-                where=f"sample_id {prompt.sample_id}",
-                found=f"the same messages in training sample {same}",
-                hint="remove it from one of the two files",
-            )
-    _check_runs(train, valid)
-
-
-def _check_runs(train: Sequence[Prompt], valid: Sequence[Prompt]) -> None:
-    sides = [[_grams(prompt) for prompt in side] for side in (train, valid)]
-    template = _frequent(sides[0]) | _frequent(sides[1])
-    trained, held = ([_outside(grams, template) for grams in side] for side in sides)
-    owners = {gram: place for place, grams in enumerate(held) for gram in grams}
-    for prompt, grams in zip(train, trained, strict=True):
-        shared = grams & owners.keys()
-        if shared:
-            other = valid[min(owners[gram] for gram in shared)]
-            raise ZgcmError(
-                f"A validation prompt shares {GRAM} words in a row with the training set",
-                where=f"sample_id {other.sample_id}",
-                found=f"{len(shared)} such runs in training sample {prompt.sample_id}",
-                hint="remove it from one of the two files",
-            )
-
-
-def _grams(prompt: Prompt) -> list[int]:
-    """Hashes of every run of GRAM words of what the user says, in order; punctuation and case aside."""
-    from zgcm.corpus.shingles import gram_hashes, word_hashes, words
-
-    text = "\n".join(message["content"] for message in prompt.messages if message["role"] == "user")
-    grams: list[int] = gram_hashes(word_hashes(words(text)), GRAM).tolist()
-    return grams
-
-
-def _frequent(side: list[list[int]]) -> set[int]:
-    """Runs in more than half of a file's prompts (of four or more): a template round every question."""
-    if len(side) < 4:
-        return set()
-    counts = Counter(gram for grams in side for gram in set(grams))
-    return {gram for gram, count in counts.items() if count > len(side) / 2}
-
-
-def _outside(grams: list[int], template: set[int]) -> set[int]:
-    """Runs that hold no word of the template: none of the GRAM - 1 runs on either side is part of it."""
-    places = [place for place, gram in enumerate(grams) if gram in template]
-    covered = {near for place in places for near in range(place - GRAM + 1, place + GRAM)}
-    return {gram for place, gram in enumerate(grams) if place not in covered}
-
-
 def digest(prompts: Sequence[Prompt]) -> str:
     """SHA-256 over everything that the run uses of the prompts."""
     used = [[p.sample_id, p.messages, p.answers, p.token_ids, *_of_domain(p)] for p in prompts]
     return sha256_bytes(canonical_json(used))
 
 
+def tests_digest(prompts: Sequence[Prompt]) -> dict[str, str]:
+    """`code_tests`: SHA-256 over the names of the tests that prompts of code use, which are hashes of their
+    content; empty without such prompts."""
+    names = sorted({prompt.code_asset_hash for prompt in prompts if prompt.domain == "code"})
+    return {"code_tests": sha256_bytes(canonical_json(names))} if names else {}
+
+
 def _of_domain(prompt: Prompt) -> list[Any]:
-    return [value for value in (prompt.ifeval_spec, prompt.code_asset_hash) if value]
+    if prompt.domain == "if":
+        return [prompt.ifeval_spec]
+    if prompt.domain == "code":
+        return [prompt.task_type, prompt.code_asset_hash, prompt.prompt_hash]
+    return []
 
 
 def steps_per_epoch(count: int, batch_size: int, drop_last: bool) -> int:

@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from zgcm import identity, numbers
 from zgcm.config.recipe import Recipe
-from zgcm.config.rl import DemoPrompts, RLStage
+from zgcm.config.rl import FilePrompts, RLStage
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.rl import attempts, contract, markers, prompts, recover
+from zgcm.rl import attempts, contract, disjoint, markers, prompts, recover
 from zgcm.rl.prompts import Prompt
-from zgcm.rundir import owner
+from zgcm.rundir import difficulty, owner
 from zgcm.rundir.manifest import is_complete, verify_manifest
 from zgcm.stopping import deferring
 
@@ -38,33 +38,43 @@ class Run:
     valid: list[Prompt]
     tokenizer: "Tokenizer"
     special_tokens: list[str]
-    check_owner: Callable[[], None]
+    check_owner: Callable[[], None] = lambda: None
     """Call before publishing anything: raises when another process took the run over."""
     asked_to_stop: Callable[[], int] = lambda: 0
     """The signal of a request to stop, 0 while there is none."""
 
 
-def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
-    """Train a GRPO stage, or continue it. Returns the content of `done`. Raises ZgcmError."""
+def prepare(recipe: Recipe, layout: Layout, name: str) -> tuple[Run, dict[str, Any]]:
+    """The run of a stage, checked and not yet owned, and what identifies it. Raises ZgcmError."""
     stage = rl_stage(recipe, name)
     check_consistent(name, stage)
+    say(contract.remark(name, stage))
     policy, policy_digest = initial_policy(layout, stage)
     tokenizer, special_tokens = load_tokenizer(policy)
-    train, valid = read_prompts(stage, policy, tokenizer)
+    kept = None
+    if stage.difficulty is not None:
+        kept = difficulty.require_kept(recipe, layout, name, policy_digest)
+    train, valid = read_prompts(name, stage, policy, tokenizer, kept)
+    require_enough(stage, train)
     recipe_id = identity.recipe_id(recipe, "rl", name)
     inputs = {
         "policy": policy_digest,
         "prompts_train": prompts.digest(train),
         "prompts_valid": prompts.digest(valid),
+        **prompts.tests_digest([*train, *valid]),
     }
     run_id = identity.run_id(recipe_id, inputs)
     directory = layout.runs(name) / run_id
-    with owner.owning(directory, recipe_id) as me:
-        run = Run(
-            name, stage, policy, directory, train, valid, tokenizer, special_tokens,
-            lambda: owner.check(directory, me.token),
-        )  # fmt: skip
-        facts = {"recipe_id": recipe_id, "run_id": run_id, "inputs": inputs}
+    run = Run(name, stage, policy, directory, train, valid, tokenizer, special_tokens)
+    return run, {"recipe_id": recipe_id, "run_id": run_id, "inputs": inputs}
+
+
+def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
+    """Train a GRPO stage, or continue it. Returns the content of `done`. Raises ZgcmError."""
+    run, facts = prepare(recipe, layout, name)
+    stage, directory = run.stage, run.directory
+    with owner.owning(directory, facts["recipe_id"]) as me:
+        run = replace(run, check_owner=lambda: owner.check(directory, me.token))
         if not is_finished(run):
             differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
             steps = partial(recover.newest_step, directory)
@@ -89,7 +99,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
     from zgcm.rl.actors import Learners, Rollouts
     from zgcm.rl.cluster import ray_cluster
     from zgcm.rl.grpo import Loop
-    from zgcm.rl.rewards.pool import verifier_pool
+    from zgcm.rl.rewards.router import judges
 
     stage = run.stage
     cpu = stage.resources.gpus_per_node == 0
@@ -102,8 +112,8 @@ def train_with_actors(run: Run) -> dict[str, float]:
             f"{run.name}: starting Ray, {numbers.counted(engines, 'vLLM engine')} and "
             f"{numbers.counted(learning, 'learner')}; that alone takes about a minute"
         )
-        reward = stage.reward
-        pool = stack.enter_context(verifier_pool(reward.workers, reward.verify_timeout, reward.tolerance))
+        every = [*run.train, *run.valid]
+        judging = stack.enter_context(judges(stage, every, run.special_tokens, run.directory))
         stack.enter_context(ray_cluster(cpus=actors, gpus=gpus, logs=run.directory / "logs" / "ray"))
         ray_seconds = time.monotonic() - begun
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
@@ -114,7 +124,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
         start_seconds = time.monotonic() - begun - ray_seconds
         say(f"{run.name}: ready after {numbers.duration(ray_seconds + start_seconds)}")
         with deferring() as asked:
-            loop = Loop(replace(run, asked_to_stop=asked), learners, rollouts, pool, say)
+            loop = Loop(replace(run, asked_to_stop=asked), learners, rollouts, judging, say)
             loop.run()
         return {"ray": ray_seconds, "actors": start_seconds, **loop.seconds}
 
@@ -126,10 +136,6 @@ def rl_stage(recipe: Recipe, name: str) -> RLStage:
 def check_consistent(name: str, stage: RLStage) -> None:
     """Refuse settings that could only fail later, with the keys to change."""
     where = f"stages.{name}"
-    if stage.domain != "math":
-        raise ZgcmError(
-            "No reward for this domain", where=f"{where}.domain", found=stage.domain, expected="math"
-        )
     if stage.learner.kl_coefficient:
         raise ZgcmError(
             "There is no reference policy for a KL term",
@@ -185,53 +191,81 @@ def load_tokenizer(policy: Path) -> "tuple[Tokenizer, list[str]]":
     return tokenizer, [token.content for token in added if token.special]
 
 
-def read_prompts(stage: RLStage, policy: Path, tokenizer: "Tokenizer") -> tuple[list[Prompt], list[Prompt]]:
-    """Validated training and validation prompts, disjoint."""
+def read_prompts(
+    name: str, stage: RLStage, policy: Path, tokenizer: "Tokenizer", kept: Path | None = None
+) -> tuple[list[Prompt], list[Prompt]]:
+    """Validated training and validation prompts, disjoint; with `kept` the training prompts of that file
+    only, which `zgcm difficulty` made of the recipe's."""
     from zgcm.tokens.chat import render
 
     def encode(messages: list[dict[str, Any]]) -> list[int]:
         text = render(messages, policy, add_generation_prompt=True, enable_thinking=True)
         return tokenizer.encode(text, add_special_tokens=False).ids
 
-    source = stage.prompts
-    sides = []
-    for split in ("train", "valid"):
-        if isinstance(source, DemoPrompts):
-            from zgcm.corpus import arithmetic
+    def validated(source: str, rows: list[Numbered], expected: int | None) -> list[Prompt]:
+        return prompts.validate(
+            rows,
+            encode,
+            domain=stage.domain,
+            max_prompt_tokens=stage.max_prompt_tokens,
+            expected_rows=expected,
+            source=source,
+        )
 
-            made = arithmetic.prompts(
-                "train" if split == "train" else "valid",
-                getattr(source, split),
-                source.seed,
-                source.max_digit,
-            )
-            rows = [(f"demo {split} prompt {number}", row) for number, row in enumerate(made)]
-            expected, path = None, f"demo {split} prompts"
-        else:
-            path = getattr(source, split)
-            rows = list(prompts.read_rows(Path(path)))
-            expected = getattr(source, f"expected_{split}_rows")
-        sides.append(
-            prompts.validate(
-                rows,
-                encode,
-                domain=stage.domain,
-                max_prompt_tokens=stage.max_prompt_tokens,
-                expected_rows=expected,
-                source=path,
-            )
-        )
-    train, valid = sides
-    prompts.check_disjoint(train, valid)
-    possible = stage.epochs * prompts.steps_per_epoch(len(train), stage.batch_size, stage.drop_last)
-    if possible < stage.steps:
-        raise ZgcmError(
-            "Too few training prompts",
-            found=f"{len(train)} prompts, enough for {possible} steps in {stage.epochs} epoch(s)",
-            expected=f"{stage.steps} steps",
-            hint="give more prompts or epochs, or fewer steps",
-        )
+    valid = validated(*prompt_rows(stage, "valid"))
+    if kept is None:
+        train = validated(*prompt_rows(stage, "train"))
+    else:
+        train = validated(str(kept), list(prompts.read_rows(kept)), None)
+    if isinstance(stage.prompts, FilePrompts) and stage.prompts.overlap == "drop":
+        train = without_overlaps(name, train, valid)
+    else:
+        disjoint.check_disjoint(train, valid)
     return train, valid
+
+
+Numbered = tuple[str, dict[str, Any]]
+"""(file:line, row)."""
+
+
+def prompt_rows(stage: RLStage, split: Literal["train", "valid"]) -> tuple[str, list[Numbered], int | None]:
+    """Of a split its name for messages, its rows as they are, and how many there must be."""
+    source = stage.prompts
+    if isinstance(source, FilePrompts):
+        path = getattr(source, split)
+        return path, list(prompts.read_rows(Path(path))), getattr(source, f"expected_{split}_rows")
+    from zgcm.rl import demo
+
+    made = demo.rows(stage, split)
+    return f"demo {split} prompts", [(f"demo {split} prompt {n}", row) for n, row in enumerate(made)], None
+
+
+def without_overlaps(name: str, train: list[Prompt], valid: list[Prompt]) -> list[Prompt]:
+    """Training prompts that repeat no evaluation prompt; says how many do."""
+    found = {overlap.train.sample_id for overlap in disjoint.overlaps(train, valid)}
+    if found:
+        say(
+            f"{name}: {numbers.counted(len(found), 'training prompt')} of {len(train):,} left out, "
+            "since they repeat an evaluation prompt"
+        )
+    return [prompt for prompt in train if prompt.sample_id not in found]
+
+
+def require_enough(
+    stage: RLStage, train: list[Prompt], *, where: str = "", why: str = "", hint: str = ""
+) -> None:
+    """Raises ZgcmError when the prompts do not last for the stage's steps; `why`: where the others went."""
+    per_epoch = prompts.steps_per_epoch(len(train), stage.batch_size, stage.drop_last)
+    if stage.epochs * per_epoch >= stage.steps:
+        return
+    found = f"{len(train)} prompts, enough for {stage.epochs * per_epoch} steps in {stage.epochs} epoch(s)"
+    raise ZgcmError(
+        "Too few training prompts",
+        where=where,
+        found=f"{found}; {why}" if why else found,
+        expected=f"{stage.steps} steps of {stage.batch_size} prompts",
+        hint=f"{hint}give more prompts or epochs, or fewer steps",
+    )
 
 
 def evaluated_versions(stage: RLStage) -> list[int]:

@@ -1,4 +1,4 @@
-"""Verifier processes with one hard deadline a pair: a pair that takes longer loses its process only."""
+"""Verifier processes with one hard deadline a task: a task that takes longer loses its process only."""
 
 import contextlib
 import json
@@ -11,10 +11,15 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from zgcm.errors import ZgcmError
 
 START_SECONDS = 120.0
+
+
+Task = Sequence[Any]
+"""(domain, answer, label or constraints), as `zgcm.rl.rewards.worker` takes it."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +29,26 @@ class Verdict:
     """Empty, `timeout`, `died` (out of memory, crash), or the exception's name and text."""
 
 
+@dataclass(frozen=True)
+class Checked:
+    satisfied: list[bool]
+    """A verdict a constraint; empty with a failure."""
+    failure: str = ""
+
+
 class Verifier:
     """One process, started when needed. Not for use from two threads at once."""
 
-    def __init__(self, deadline: float, tolerance: float = 0.0) -> None:
+    def __init__(self, deadline: float, tolerance: float = 0.0, domains: Sequence[str] = ("math",)) -> None:
         self.deadline = deadline
         self.tolerance = tolerance
+        self.domains = domains
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        arguments = [str(self.deadline), str(self.tolerance), *self.domains]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "zgcm.rl.rewards.worker", str(self.deadline), str(self.tolerance)],
+            [sys.executable, "-m", "zgcm.rl.rewards.worker", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -43,25 +57,27 @@ class Verifier:
         if self._read_line(START_SECONDS) != b"ready\n":
             self.stop()
             raise ZgcmError(
-                "A verifier process does not start", hint="try: python -m zgcm.rl.rewards.worker 8 0"
+                "A verifier process does not start",
+                hint=f"try: python -m zgcm.rl.rewards.worker {' '.join(arguments)}",
             )
 
-    def judge(self, found: str, gold: str) -> Verdict:
-        """Never takes longer than the deadline plus, after a kill, a start (1 s)."""
+    def ask(self, task: Task) -> tuple[Any, str]:
+        """(verdict, ""), or (None, failure). Never takes longer than the deadline plus, after a kill, a start
+        (1 s)."""
         if self.process is None:
             self.start()
         assert self.process is not None and self.process.stdin is not None
         try:
-            self.process.stdin.write(json.dumps([found, gold]).encode() + b"\n")
+            self.process.stdin.write(json.dumps(task).encode() + b"\n")
             self.process.stdin.flush()
             line = self._read_line(self.deadline)
         except BrokenPipeError:
             line = b""
         if line is None or not line.endswith(b"\n"):
             self.stop()
-            return Verdict(False, "timeout" if line is None else "died")
+            return None, "timeout" if line is None else "died"
         answer = json.loads(line)
-        return Verdict(answer.get("equal", False), answer.get("error", ""))
+        return answer.get("verdict"), answer.get("error", "")
 
     def stop(self) -> None:
         if self.process is None:
@@ -88,26 +104,40 @@ class Verifier:
 
 
 class VerifierPool:
-    """A few verifiers that share a list of pairs."""
+    """A few verifiers that share a list of tasks."""
 
-    def __init__(self, workers: int, deadline: float, tolerance: float = 0.0) -> None:
-        self.verifiers = [Verifier(deadline, tolerance) for _ in range(workers)]
+    def __init__(
+        self, workers: int, deadline: float, tolerance: float = 0.0, domains: Sequence[str] = ("math",)
+    ) -> None:
+        self.verifiers = [Verifier(deadline, tolerance, domains) for _ in range(workers)]
         self.threads = ThreadPoolExecutor(workers, thread_name_prefix="verifier")
+        self.idle: queue.SimpleQueue[Verifier] = queue.SimpleQueue()
+        for verifier in self.verifiers:
+            self.idle.put(verifier)
 
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
-        """Verdicts of (answer, gold) pairs, in their order."""
-        idle: queue.SimpleQueue[Verifier] = queue.SimpleQueue()
-        for verifier in self.verifiers:
-            idle.put(verifier)
+        """Verdicts of (answer, gold) pairs of mathematics, in their order."""
+        return [
+            Verdict(bool(equal), failure)
+            for equal, failure in self._ask([("math", found, gold) for found, gold in pairs])
+        ]
 
-        def one(pair: tuple[str, str]) -> Verdict:
-            verifier = idle.get()
+    def check(self, answers: Sequence[tuple[str, list[dict[str, Any]]]]) -> list[Checked]:
+        """Which constraints each (answer, ifeval_spec) satisfies, in their order."""
+        return [
+            Checked(verdicts or [], failure)
+            for verdicts, failure in self._ask([("if", answer, spec) for answer, spec in answers])
+        ]
+
+    def _ask(self, tasks: Sequence[Task]) -> list[tuple[Any, str]]:
+        def one(task: Task) -> tuple[Any, str]:
+            verifier = self.idle.get()
             try:
-                return verifier.judge(*pair)
+                return verifier.ask(task)
             finally:
-                idle.put(verifier)
+                self.idle.put(verifier)
 
-        return list(self.threads.map(one, pairs))
+        return list(self.threads.map(one, tasks))
 
     def close(self) -> None:
         self.threads.shutdown(cancel_futures=True)
@@ -116,9 +146,12 @@ class VerifierPool:
 
 
 @contextlib.contextmanager
-def verifier_pool(workers: int, deadline: float, tolerance: float = 0.0) -> Iterator[VerifierPool]:
-    """`deadline`: seconds a pair; `tolerance`: as in `zgcm.rl.rewards.math.equal`."""
-    pool = VerifierPool(workers, deadline, tolerance)
+def verifier_pool(
+    workers: int, deadline: float, tolerance: float = 0.0, domains: Sequence[str] = ("math",)
+) -> Iterator[VerifierPool]:
+    """`deadline`: seconds a task; `tolerance`: as in `zgcm.rl.rewards.math.equal`; `domains` (math, if): what
+    is asked of it."""
+    pool = VerifierPool(workers, deadline, tolerance, domains)
     try:
         yield pool
     finally:

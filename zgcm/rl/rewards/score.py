@@ -1,13 +1,32 @@
-"""Raw correctness of a batch of responses: each distinct (answer, label) pair is judged once."""
+"""Raw rewards of answers, one function a domain; each distinct question to a judge is asked once.
 
+`answers` are visible answers, None where a response has none or was cut off: those earn 0 and are not judged.
+"""
+
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
-from zgcm.rl.completion import visible_answer
+from zgcm.config.rl import Sandbox
+from zgcm.errors import ZgcmError
+from zgcm.rl.completion import python_program, visible_answer
+from zgcm.rl.disjoint import named
+from zgcm.rl.prompts import Prompt
+from zgcm.rl.rewards.instruction import fraction
 from zgcm.rl.rewards.math import candidate, decided_without_parsing
 from zgcm.rl.rewards.pool import Verdict, VerifierPool
 from zgcm.rl.rewards.shaping import needs_verdict
+from zgcm.rl.sandbox.request import BODY_BYTES, MOST_TESTS, PROGRAM_BYTES
+
+NOT_JUDGED = ("timeout", "died")
+"""What may happen to a verifier process because of the answer. Anything else that a checker of instructions
+does is the checker's fault."""
+Answers = Sequence[str | None]
+Verify = Callable[[dict[str, Any]], dict[str, Any]]
+"""The service's `/v1/verify`: the fields of a request to those of its answer. Raises when it has none."""
 
 
 @dataclass(frozen=True)
@@ -17,37 +36,39 @@ class Finished:
     text: str
     tokens: int
     finish_reason: str
-    answers: Sequence[str]
+    prompt: Prompt
 
 
 @dataclass
 class Scores:
     raw: list[float]
-    """0.0 or 1.0 a response."""
+    """In [0, 1], a response."""
     failures: Counter[str] = field(default_factory=Counter)
-    """Pairs that were not judged (timeout, died, exception's name); they count as wrong."""
-    judged: int = 0
-    """Pairs that went to a verifier process."""
+    """Questions that no judge answered (timeout, died, program_too_long, an exception's name): 0, by kind."""
 
 
-def score_math(
-    responses: Sequence[Finished], pool: VerifierPool, *, max_new_tokens: int, special_tokens: Sequence[str]
-) -> Scores:
-    """1.0 when the response finished and its visible answer equals any of its labels, else 0.0."""
-    found: list[str | None] = []
-    for response in responses:
-        answer = None
-        if needs_verdict(response.finish_reason, response.tokens, max_new_tokens):
-            answer = visible_answer(response.text, special_tokens)
-        found.append(candidate(answer) if answer is not None else None)
+def answers_of(
+    responses: Sequence[Finished], max_new_tokens: int, special_tokens: Sequence[str]
+) -> list[str | None]:
+    """The visible answer of each response that finished. Raises ZgcmError for a broken rollout."""
+    return [
+        visible_answer(response.text, special_tokens)
+        if needs_verdict(response.finish_reason, response.tokens, max_new_tokens)
+        else None
+        for response in responses
+    ]
 
-    verdicts, judged = judge(found, [response.answers for response in responses], pool)
+
+def score_math(answers: Answers, prompts: Sequence[Prompt], pool: VerifierPool) -> Scores:
+    """1.0 when the answer equals any of its labels, else 0.0."""
+    found = [None if answer is None else candidate(answer) for answer in answers]
+    verdicts, _ = judge(found, [prompt.answers for prompt in prompts], pool)
     raw = [
-        float(answer is not None and any(verdicts[answer, label].equal for label in response.answers))
-        for answer, response in zip(found, responses, strict=True)
+        float(answer is not None and any(verdicts[answer, label].equal for label in prompt.answers))
+        for answer, prompt in zip(found, prompts, strict=True)
     ]
     failures = Counter(verdict.failure.split(":")[0] for verdict in verdicts.values() if verdict.failure)
-    return Scores(raw, failures, judged)
+    return Scores(raw, failures)
 
 
 def judge(
@@ -63,3 +84,75 @@ def judge(
     hard = [pair for pair, equal in quick.items() if equal is None]
     verdicts = {pair: Verdict(equal) for pair, equal in quick.items() if equal is not None}
     return verdicts | dict(zip(hard, pool.judge(hard), strict=True)), len(hard)
+
+
+def score_instructions(answers: Answers, prompts: Sequence[Prompt], pool: VerifierPool) -> Scores:
+    """The share of the prompt's constraints that the answer satisfies. Raises ZgcmError when a checker does:
+    that is no wrong answer."""
+    asked = {
+        (answer, json.dumps(prompt.ifeval_spec)): prompt
+        for answer, prompt in zip(answers, prompts, strict=True)
+        if answer is not None
+    }
+    found = dict(
+        zip(asked, pool.check([(key[0], prompt.ifeval_spec) for key, prompt in asked.items()]), strict=True)
+    )
+    failures: Counter[str] = Counter()
+    for key, checked in found.items():
+        if checked.failure and checked.failure not in NOT_JUDGED:
+            raise ZgcmError(
+                "A checker of instructions failed", where=named(asked[key]),
+                found=checked.failure,
+                hint="leave the prompt out, or correct its ifeval_spec; the answer was not scored 0",
+            )  # fmt: skip
+        failures.update([checked.failure] if checked.failure else [])
+    raw = []
+    for answer, prompt in zip(answers, prompts, strict=True):
+        satisfied = [] if answer is None else found[answer, json.dumps(prompt.ifeval_spec)].satisfied
+        raw.append(fraction(satisfied) if satisfied else 0.0)
+    return Scores(raw, failures)
+
+
+def score_code(
+    answers: Answers,
+    prompts: Sequence[Prompt],
+    verify: Verify,
+    settings: Sandbox,
+    at_a_time: int,
+    *,
+    evaluating: bool,
+) -> Scores:
+    """Training: the share of passed tests, of at most `max_tests`. Evaluation: 1.0 when all of at most 64
+    pass, else 0.0 (as published). Raises what `verify` does."""
+    failures: Counter[str] = Counter()
+    keys: list[bytes | None] = []
+    for answer, prompt in zip(answers, prompts, strict=True):
+        program = None if answer is None else python_program(answer)
+        body = None if program is None else _request(program, prompt, settings, evaluating=evaluating)
+        if body is not None and not _fits(body):
+            failures["program_too_long"] += 1
+            body = None
+        keys.append(None if body is None else json.dumps(body).encode())
+    bodies = [key for key in dict.fromkeys(keys) if key is not None]
+    with ThreadPoolExecutor(at_a_time, thread_name_prefix="code") as threads:
+        scores = list(threads.map(lambda key: float(verify(json.loads(key))["score"]), bodies))
+    found = dict(zip(bodies, scores, strict=True))
+    raw = [0.0 if key is None else found[key] for key in keys]
+    return Scores([float(value == 1.0) for value in raw] if evaluating else raw, failures)
+
+
+def _request(program: str, prompt: Prompt, settings: Sandbox, *, evaluating: bool) -> dict[str, Any]:
+    return {
+        "program": program,
+        "asset_hash": prompt.code_asset_hash,
+        "task_type": prompt.task_type,
+        "selection_seed": prompt.prompt_hash or prompt.code_asset_hash,
+        "max_tests": MOST_TESTS if evaluating else settings.max_tests,
+        "max_execution_time": settings.test_timeout,
+    }
+
+
+def _fits(body: dict[str, Any]) -> bool:
+    """Whether the service takes it: its limits are published, and a longer program is its author's fault."""
+    whole = len(json.dumps(body, ensure_ascii=False).encode())
+    return len(body["program"].encode()) <= PROGRAM_BYTES and whole <= BODY_BYTES

@@ -27,13 +27,15 @@ def needs_verdict(finish_reason: str, tokens: int, max_new_tokens: int) -> bool:
 
 
 def shaped(raw: float, tokens: int, penalty: LengthPenalty | None) -> float:
-    """raw x (1 - max x clip((tokens - start) / (end - start), 0, 1)); a wrong answer stays exactly 0.
+    """raw x (1 - max x clip((tokens - start) / (end - start), 0, 1)); a wrong answer stays exactly 0. Only
+    rewards of 0 or 1 have a penalty; without one any of [0, 1] stays as it is.
 
     >>> shaped(1.0, 65536, LengthPenalty(start=16384, end=65536, max=0.05))
     0.95
     """
-    if raw not in (0.0, 1.0):
-        raise ZgcmError("A verifier's verdict must be 0 or 1", found=repr(raw))
+    if not 0.0 <= raw <= 1.0 or (penalty is not None and raw not in (0.0, 1.0)):
+        expected = "0 to 1" if penalty is None else "0 or 1"
+        raise ZgcmError("A raw reward is out of range", found=repr(raw), expected=expected)
     if penalty is None or raw == 0.0:
         return raw
     share = (tokens - penalty.start) / (penalty.end - penalty.start)

@@ -1,6 +1,7 @@
-"""One verifier process: pairs come in as JSON lines, verdicts go out. Started and killed by rewards.pool.
+"""One verifier process: tasks come in as JSON lines, verdicts go out. Started and killed by rewards.pool.
 
-python -m zgcm.rl.rewards.worker DEADLINE_SECONDS TOLERANCE
+python -m zgcm.rl.rewards.worker DEADLINE_SECONDS TOLERANCE DOMAIN...
+["math", answer, label] -> is it equal; ["if", answer, ifeval_spec] -> which constraints hold
 """
 
 import json
@@ -8,6 +9,8 @@ import math
 import resource
 import signal
 import sys
+from collections.abc import Callable
+from typing import Any
 
 MEMORY_BYTES = 4 << 30
 GRACE_SECONDS = 2
@@ -15,27 +18,43 @@ GRACE_SECONDS = 2
 
 
 def main() -> None:
-    deadline, tolerance = map(float, sys.argv[1:])
+    deadline, tolerance = map(float, sys.argv[1:3])
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
     verdicts = sys.stdout
     sys.stdout = sys.stderr  # a library that prints must not break the protocol
+    judges = {domain: READY[domain](tolerance) for domain in sys.argv[3:]}
+    print("ready", file=verdicts, flush=True)
+    for line in sys.stdin:
+        signal.alarm(math.ceil(deadline) + GRACE_SECONDS)
+        domain, *task = json.loads(line)
+        try:
+            answer: dict[str, Any] = {"verdict": judges[domain](*task)}
+        except (Exception, RecursionError) as error:
+            answer = {"error": f"{type(error).__name__}: {error}"[:200]}
+        signal.alarm(0)
+        print(json.dumps(answer), file=verdicts, flush=True)
 
+
+def _mathematics(tolerance: float) -> Callable[[str, str], bool]:
     from zgcm.rl.rewards.math import equal
 
     equal(
         r"\sqrt{x^2+2x+1}=\frac{1}{2}", r"y=2\cos x"
     )  # builds the parsers: 0.5 s that no pair's deadline should pay
-    print("ready", file=verdicts, flush=True)
-    for line in sys.stdin:
-        signal.alarm(math.ceil(deadline) + GRACE_SECONDS)
-        found, gold = json.loads(line)
-        try:
-            answer: dict[str, bool | str] = {"equal": equal(found, gold, tolerance)}
-        except (Exception, RecursionError) as error:
-            answer = {"error": f"{type(error).__name__}: {error}"[:200]}
-        signal.alarm(0)
-        print(json.dumps(answer), file=verdicts, flush=True)
+    return lambda found, gold: equal(found, gold, tolerance)
+
+
+def _instructions(_: float) -> Callable[[str, list[dict[str, Any]]], list[bool]]:
+    from zgcm.rl.rewards.instruction import satisfied
+
+    probe = {"instruction_id": "language:response_language", "kwargs": {"language": "en"}}
+    satisfied("This loads the profiles of languages: 1 s that no answer's deadline should pay.", [probe])
+    return satisfied
+
+
+READY: dict[str, Callable[[float], Callable[..., Any]]] = {"math": _mathematics, "if": _instructions}
+"""Domain -> makes its judge."""
 
 
 if __name__ == "__main__":

@@ -6,13 +6,17 @@ import hashlib
 import json
 import re
 import zlib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
-from zgcm.io import sha256_bytes
+from zgcm.io import read_json, sha256_bytes
 
 TASKS = ("code", "code_stdio")
+MANIFEST = "manifest.json"
+CHECKERS = 8
 
 
 class AssetError(ZgcmError):
@@ -36,6 +40,27 @@ def load(root: Path, name: str, task: str) -> tuple[Any, ...]:
     if not isinstance(tests, list) or not tests or not all(_is_test(test, task) for test in tests):
         raise AssetError("No list of tests", where=str(path), expected=f"what the task {task} needs")
     return tuple(tests)
+
+
+def check(root: Path, tasks: Mapping[str, str]) -> None:
+    """Raises AssetError unless the manifest lists each asset (hash -> its task) and each is there, whole."""
+    path = root / MANIFEST
+    if not path.is_file():
+        raise AssetError(
+            "No tests", where=str(root), expected=MANIFEST,
+            hint="zgcm prompts convert FILE --format humaneval --assets DIRECTORY",
+        )  # fmt: skip
+    listed = read_json(path).get("assets")
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        raise AssetError("The manifest lists no tests", where=str(path), expected='"assets": [hash, ...]')
+    if absent := sorted(tasks.keys() - set(listed)):
+        raise AssetError(
+            "Tests of prompts are missing", where=str(path), found=f"no {absent[0]}",
+            expected=f"{len(tasks)} sets of tests, of which {len(absent)} are not listed",
+        )  # fmt: skip
+    with ThreadPoolExecutor(CHECKERS) as threads:  # unpacking and hashing leave other threads running
+        for _ in threads.map(lambda item: load.__wrapped__(root, *item), tasks.items()):
+            pass
 
 
 def chosen(tests: int, seed: str, most: int) -> list[int]:

