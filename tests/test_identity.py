@@ -102,6 +102,8 @@ def owners(recipe: Recipe, path: KeyPath) -> set[Step]:
         return {("mix", name)}
     if path[2] == "spikes" and path[3] != "policy":
         return set()  # with `policy: stop` thresholds decide whether a run ends, never how
+    if path[2:4] == ("reward", "sandbox") and recipe.stages[name].domain in ("math", "if"):
+        return set()  # no program runs
     assert section == "stages", f"a new section, {section}: say here which steps it decides"
     stage = recipe.stages[name]
     if isinstance(stage, TrainStage):

@@ -1,23 +1,34 @@
-"""What the sandbox costs: a judged test against an empty Python in the same jail, and 64 clients at once.
+"""What the sandbox costs: a judged test against an empty Python in the same jail, and 64 clients over HTTP.
 
     .venv/bin/python scripts/bench/sandbox.py --seconds 60
 
 One JSON line. `overhead`: seconds of a judged function test over those of `bwrap ... python -c pass`, in
-turns (2 is the limit). `load`: answers while 64 clients ask without pause for `--seconds`, and
-what is left afterwards: processes in other user namespaces, control groups, open files of this process.
+turns (2 is the limit). `load`: answers of a service of its own while 64 clients ask without pause for
+`--seconds`. `more`: what the service has afterwards that it did not have after a short load before it, and
+`left`: what is there when it has ended.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
+
+from zgcm.errors import ZgcmError
+from zgcm.io import sha256_bytes
+from zgcm.rl.formats import write_assets
+from zgcm.rl.sandbox.client import Client
 from zgcm.rl.sandbox.image import image
 from zgcm.rl.sandbox.jail import Jail, Limits, jail, running
 from zgcm.rl.sandbox.verdict import Sandbox, sandbox
@@ -25,6 +36,8 @@ from zgcm.rl.sandbox.verdict import Sandbox, sandbox
 PROGRAM = "def f(x):\n    return x + 1\n"
 TEST = "assert f(1) == 2 and f(2) == 3\n"
 BARE_SLOT = 300
+TOKEN = "b" * 32
+WARM_SECONDS = 5.0
 
 
 def main() -> None:
@@ -40,12 +53,49 @@ def main() -> None:
     with image() as parts:
         made = jail(parts, Limits())
         with sandbox(made, slots) as judge:
-            result = {"overhead": overhead(made, judge, options.rounds)}
-            files = open_files()
-            result["load"] = load(judge, options.clients, options.seconds)
-            result["load"]["open_files_more"] = open_files() - files
+            result: dict[str, object] = {"overhead": overhead(made, judge, options.rounds)}
+    with served(options.clients) as (process, ask):
+        load(ask, options.clients, WARM_SECONDS)
+        held = holds(process)
+        result["load"] = load(ask, options.clients, options.seconds)
+        result["more"] = {name: count - held[name] for name, count in holds(process).items()}
     result["left"] = {name: count - before[name] for name, count in left().items()}
     print(json.dumps({**result, "slots": slots}))
+
+
+@contextlib.contextmanager
+def served(clients: int) -> Iterator[tuple[psutil.Process, Callable[[], str]]]:
+    """A service with one asset: its process, and a function that asks it once and returns the outcome."""
+    packed = json.dumps([TEST]).encode()
+    body = {
+        "program": PROGRAM,
+        "asset_hash": sha256_bytes(packed),
+        "task_type": "code",
+        "selection_seed": "bench",
+        "max_execution_time": 10,
+    }
+    with tempfile.TemporaryDirectory() as root:
+        write_assets(Path(root), {sha256_bytes(packed): packed})
+        process = subprocess.Popen(
+            [sys.executable, "-m", "zgcm.cli", "sandbox", "serve", "--assets", root, "--port", "0"],
+            env={**os.environ, "ZGCM_CODE_SANDBOX_TOKEN": TOKEN},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            client = Client(process.stdout.readline().strip(), TOKEN, pauses=())
+
+            def ask() -> str:
+                try:
+                    return "right" if client.verify(body)["score"] == 1 else "wrong"
+                except ZgcmError as error:
+                    return f"{error.what}: {error.found}"
+
+            yield psutil.Process(process.pid), ask
+        finally:
+            process.terminate()
+            process.wait(60)
 
 
 def overhead(made: Jail, judge: Sandbox, rounds: int) -> dict[str, float]:
@@ -64,25 +114,47 @@ def overhead(made: Jail, judge: Sandbox, rounds: int) -> dict[str, float]:
     return {"bare": round(one, 4), "judged": round(other, 4), "ratio": round(other / one, 2)}
 
 
-def load(judge: Sandbox, clients: int, seconds: float) -> dict[str, object]:
+def load(ask: Callable[[], str], clients: int, seconds: float) -> dict[str, object]:
     """Every client asks again as soon as it has its answer."""
-    end = time.monotonic() + seconds
+    begun = time.monotonic()
     answers: Counter[str] = Counter()
+    waited: list[float] = []
     lock = threading.Lock()
 
     def client(_: int) -> None:
-        while time.monotonic() < end:
-            outcome = judge.call(PROGRAM, TEST, 10)
+        while time.monotonic() < begun + seconds:
+            asked = time.monotonic()
+            outcome = ask()
             with lock:
-                answers[outcome.reason] += 1
+                answers[outcome] += 1
+                waited.append(time.monotonic() - asked)
 
     with ThreadPoolExecutor(clients) as threads:
         list(threads.map(client, range(clients)))
     return {
         "clients": clients,
-        "per_second": round(sum(answers.values()) / seconds, 1),
+        "seconds": round(time.monotonic() - begun, 1),
+        "per_second": round(sum(answers.values()) / (time.monotonic() - begun), 1),
         "answers": dict(answers),
+        "longest_seconds": round(max(waited), 1),
     }
+
+
+def holds(process: psutil.Process) -> dict[str, int]:
+    """What the service holds when nobody asks."""
+    time.sleep(2)  # the last jails are taken down after their answers
+    return {
+        "processes": len(process.children(recursive=True)),
+        "open_files": process.num_fds(),
+        "threads": process.num_threads(),
+        "megabytes": process.memory_info().rss >> 20,
+        "directories": jails(),
+        "groups": len(list(Path("/sys/fs/cgroup").glob(f"**/zgcm-{process.pid}-*"))),
+    }
+
+
+def jails() -> int:
+    return len(list(Path(tempfile.gettempdir()).glob("zgcm-jail-*")))
 
 
 def left() -> dict[str, int]:
@@ -93,16 +165,7 @@ def left() -> dict[str, int]:
             processes += (path / "ns/user").readlink() != mine
         except OSError:
             continue
-    groups = len(list(Path("/sys/fs/cgroup").glob(f"**/zgcm-{os.getpid()}-*")))
-    return {
-        "processes": processes,
-        "groups": groups,
-        "files": len(list(Path(tempfile.gettempdir()).glob("zgcm-jail-*"))),
-    }
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
+    return {"processes": processes, "directories": jails()}
 
 
 if __name__ == "__main__":

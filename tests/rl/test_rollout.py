@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from zgcm.config.rl import RLStage, Rollout, Sampling
 from zgcm.errors import ZgcmError
@@ -70,7 +71,6 @@ STAGE = {
 @pytest.mark.parametrize(
     ("change", "key"),
     [
-        ({"domain": "code"}, "domain"),
         ({"learner": {"kl_coefficient": 0.1}}, "kl_coefficient"),
         ({"learner": {"weight_transfer": "nccl"}}, "weight_transfer"),
         ({"rollout": {"max_model_len": 1000}}, "rollout.sampling.max_tokens"),
@@ -82,3 +82,9 @@ def test_impossible_settings_are_refused_by_key(change: dict[str, object], key: 
     with pytest.raises(ZgcmError) as caught:
         check_consistent("rl_math", RLStage.model_validate(STAGE | change))
     assert key in caught.value.where
+
+
+def test_responses_two_updates_old_are_refused() -> None:
+    assert [Rollout(max_head_offpolicyness=lag).max_head_offpolicyness for lag in (0, 1)] == [0, 1]
+    with pytest.raises(ValidationError, match="max_head_offpolicyness"):
+        RLStage.model_validate(STAGE | {"rollout": {"max_head_offpolicyness": 2}})

@@ -5,14 +5,17 @@ Rollouts run one update ahead, as in the published recipe, so a recover point al
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow.parquet
 import pytest
 from bandit import prepare
 
@@ -23,10 +26,39 @@ pytestmark = pytest.mark.slow
 DEADLINE = 900
 
 
-def start(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+KILLS = (
+    "zgcm.rl.actors:Learners.step",  # with the next step's rollouts under way
+    "zgcm.rl.actors:Learners.save_state",
+    "zgcm.rl.grpo:evaluate",
+    "zgcm.rl.actors:Learners.save_policy",
+)
+"""Inside these; each comes later in a run than the one before. test_loop.py has every moment there is."""
+KILLED = """
+import importlib, os, signal, threading, time
+
+module, _, name = {place!r}.partition(":")
+*owner, method = name.split(".")
+thing = importlib.import_module(module)
+for part in owner:
+    thing = getattr(thing, part)
+real = getattr(thing, method)
+
+def fatal(*arguments, **options):
+    threading.Thread(target=real, args=arguments, kwargs=options, daemon=True).start()
+    time.sleep({delay})
+    os.killpg(0, signal.SIGKILL)
+
+setattr(thing, method, fatal)
+from zgcm.cli import main
+main()
+"""
+ALWAYS = ["-m", "zgcm.cli"]
+
+
+def start(arguments: list[str], log: Path, program: Sequence[str] = ALWAYS) -> subprocess.Popen[bytes]:
     """In a process group of its own, as a shell's job is."""
     with log.open("ab") as stream:
-        command = [sys.executable, "-m", "zgcm.cli", *arguments]
+        command = [sys.executable, *program, *arguments]
         return subprocess.Popen(command, stdout=stream, stderr=stream, start_new_session=True)
 
 
@@ -35,9 +67,28 @@ def finish(arguments: list[str], log: Path) -> None:
     assert process.wait(DEADLINE) == 0, log.read_text()
 
 
+def wait_for_steps(root: Path, process: subprocess.Popen[bytes], steps: int) -> Path:
+    """Until reward.jsonl, whose path is returned, has so many lines."""
+    rewards = None
+    end = time.monotonic() + DEADLINE
+    while rewards is None or not rewards.exists() or rewards.read_bytes().count(b"\n") < steps:
+        assert process.poll() is None and time.monotonic() < end, (root / "log").read_text()
+        time.sleep(0.1)
+        rewards = next(root.glob("results/rl_math/runs/*/reward.jsonl"), None)
+    return rewards
+
+
 def only_run(root: Path) -> Path:
     (run,) = (root / "results" / "rl_math" / "runs").iterdir()
     return run
+
+
+def same_stage(root: Path) -> list[str]:
+    return ["rl", "rl_math", "--recipe", str(root / "recipe.yaml"), "--directory", str(root)]
+
+
+def reward_lines(root: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (only_run(root) / "reward.jsonl").read_text().splitlines()]
 
 
 def without_time(marker: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +117,7 @@ def test_stage_learns_and_leaves_what_it_promises(undisturbed: Path) -> None:
     assert last["mean_raw_reward"] > first["mean_raw_reward"]
     assert verify_manifest(results / done["policy"])["digest"] == done["weights_digest"]
     run = only_run(undisturbed)
-    lines = [json.loads(line) for line in (run / "reward.jsonl").read_text().splitlines()]
+    lines = reward_lines(undisturbed)
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
     trained = [line for line in lines if line["trained_responses"]]
     assert trained and [line["policy_lag"] for line in lines] == [0, 1, 1, 1]
@@ -80,10 +131,31 @@ def test_finished_stage_is_not_trained_again(undisturbed: Path) -> None:
     done = undisturbed / "results" / "rl_math" / "done"
     before = done.read_bytes()
     done.unlink()
-    recipe = undisturbed / "recipe.yaml"
-    arguments = ["rl", "rl_math", "--recipe", str(recipe), "--directory", str(undisturbed)]
-    finish(arguments, undisturbed / "log")
+    finish(same_stage(undisturbed), undisturbed / "log")
     assert done.read_bytes() == before
+
+
+@pytest.mark.long
+def test_either_half_of_the_loop_gives_its_numbers(undisturbed: Path, tmp_path: Path) -> None:
+    """Steps 1 and 2 both learn from responses of version 0: the rollouts are one update ahead."""
+    stage = undisturbed / "results" / "rl_math"
+    before = {path: path.stat().st_mtime_ns for path in stage.rglob("*")}
+    arguments = [*same_stage(undisturbed), "--rollout-only", "--steps", "2"]
+    finish([*arguments, "--output", str(tmp_path / "dump")], tmp_path / "log")
+    rows = pyarrow.parquet.read_table(tmp_path / "dump").to_pylist()
+    assert len(rows) == 2 * 5 * 4 and {row["version"] for row in rows} == {0}
+    assert all(len(row["token_ids"]) == len(row["logprobs"]) and row["text"] for row in rows)
+    for step in (1, 2):
+        rewards = [row["reward"] for row in rows if row["step"] == step]
+        assert sum(rewards) / len(rewards) == pytest.approx(
+            reward_lines(undisturbed)[step - 1]["mean_reward"]
+        )
+    finish([*same_stage(undisturbed), "--train-only", str(tmp_path / "dump"), "--json"], tmp_path / "log")
+    updates = json.loads((tmp_path / "log").read_text().splitlines()[-1])
+    assert [update["step"] for update in updates] == [1, 2]
+    for update, line in zip(updates, reward_lines(undisturbed), strict=False):
+        assert update.items() <= line.items(), "digit for digit"
+    assert {path: path.stat().st_mtime_ns for path in stage.rglob("*")} == before
 
 
 @pytest.mark.parametrize(
@@ -98,12 +170,7 @@ def test_disturbed_run_continues_digit_for_digit(
 ) -> None:
     arguments = prepare(tmp_path)
     process = start(arguments, tmp_path / "log")
-    rewards = None
-    end = time.monotonic() + DEADLINE
-    while rewards is None or not rewards.exists() or rewards.read_bytes().count(b"\n") < 2:
-        assert process.poll() is None and time.monotonic() < end, (tmp_path / "log").read_text()
-        time.sleep(0.1)
-        rewards = next(tmp_path.glob("results/rl_math/runs/*/reward.jsonl"), None)
+    rewards = wait_for_steps(tmp_path, process, 2)
     group = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, number)
     assert process.wait(DEADLINE) == code
@@ -115,10 +182,54 @@ def test_disturbed_run_continues_digit_for_digit(
         assert rewards.read_bytes().count(b"\n") == step, "the step went to its end"
     finish(arguments, tmp_path / "log")
     assert "continues after step" in (tmp_path / "log").read_text()
-    run, other = only_run(tmp_path), only_run(undisturbed)
+    same_end(tmp_path, undisturbed)
+    none_left(group)
+
+
+def same_end(root: Path, undisturbed: Path) -> None:
+    run, other = only_run(root), only_run(undisturbed)
     assert (run / "reward.jsonl").read_bytes() == (other / "reward.jsonl").read_bytes()
-    assert evaluations(tmp_path) == evaluations(undisturbed)
-    digests = [verify_manifest(path / "policies" / "version_004")["digest"] for path in (run, other)]
-    assert digests[0] == digests[1]
-    _, alive = psutil.wait_procs(group, timeout=60)
-    assert not alive, "processes of the killed run are still there"
+    assert evaluations(root) == evaluations(undisturbed)
+    mine, theirs = (json.loads((path / "results/rl_math/done").read_text()) for path in (root, undisturbed))
+    # the path of the prompt files is part of a recipe's identity
+    named = ("basis", "recipe_id", "run_id", "policy")
+    assert {**mine, **dict.fromkeys(named)} == {**theirs, **dict.fromkeys(named)}
+
+
+def none_left(processes: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(processes, timeout=60)
+    assert not alive, "processes of an earlier run are still there"
+
+
+@pytest.mark.long
+def test_killed_where_it_hurts_it_ends_as_if_it_had_not_been(undisturbed: Path, tmp_path: Path) -> None:
+    arguments = prepare(tmp_path)
+    draw = random.Random(6)
+    for place in KILLS:
+        program = KILLED.format(place=place, delay=draw.uniform(0, 0.1))
+        process = start(arguments, tmp_path / "log", ["-c", program])
+        assert process.wait(DEADLINE) == -signal.SIGKILL, (tmp_path / "log").read_text()
+    finish(arguments, tmp_path / "log")
+    same_end(tmp_path, undisturbed)
+    attempts = json.loads((only_run(tmp_path) / "run.json").read_text())["attempts"]
+    assert len(attempts) == len(KILLS) + 1 and not [one for one in attempts[:-1] if "ended" in one]
+
+
+@pytest.mark.long
+def test_an_engine_that_stands_still_is_an_error_in_time(undisturbed: Path, tmp_path: Path) -> None:
+    """SIGSTOP: it neither answers nor dies, as a stuck collective."""
+    patience = 30
+    arguments = prepare(tmp_path, rollout={"sync_timeout": patience, "request_timeout": patience})
+    process = start(arguments, tmp_path / "log")
+    wait_for_steps(tmp_path, process, 1)
+    group = psutil.Process(process.pid).children(recursive=True)
+    (engine,) = (one for one in group if one.name().startswith("ray::EngineActo"))
+    engine.suspend()
+    begun = time.monotonic()
+    assert process.wait(DEADLINE) == 1
+    assert time.monotonic() - begun < 4 * patience
+    told = (tmp_path / "log").read_text()
+    assert "took too long" in told and f"more than {patience} s" in told
+    none_left(group)
+    finish(arguments, tmp_path / "log")
+    same_end(tmp_path, undisturbed)

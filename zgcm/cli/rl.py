@@ -1,10 +1,13 @@
 """`zgcm rl STAGE`: train one GRPO stage; before it, where the recipe says so, `pass-rates`, `difficulty`."""
+so, `pass-rates` and `difficulty`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from zgcm.cli.opened import Opened, recipe_verb
+from zgcm.errors import ZgcmError
 
 StageArgument = Annotated[
     str, typer.Argument(metavar="STAGE", help="An RL stage of the recipe, for instance rl_math.")
@@ -57,6 +60,29 @@ def difficulty(opened: Opened, stage: StageArgument) -> None:
 def rl(
     opened: Opened,
     stage: StageArgument,
+    rollout_only: Annotated[
+        bool,
+        typer.Option(
+            "--rollout-only",
+            help="Sample and reward with the initial policy, train nothing; write a dump of the responses.",
+        ),
+    ] = False,
+    train_only: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DUMP",
+            resolve_path=True,
+            help="Update the initial policy with a dump's responses, start no engine; write nothing.",
+        ),
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="With --rollout-only: steps to sample.")] = 1,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            resolve_path=True,
+            help="With --rollout-only: the dump [default: rollouts.parquet in the run's directory].",
+        ),
+    ] = None,
 ) -> None:
     """Train a policy with GRPO: vLLM samples, verifiers reward, a torch learner updates.
 
@@ -64,7 +90,19 @@ def rl(
     evaluations/, policies/, recover/), evaluations/version_NNN.json and, last, done. Killed, it continues
     from the last step with the same command; Ctrl-C or SIGTERM let it finish and save the step. One line a
     step goes to stderr.
+
+    --rollout-only and --train-only run half of the loop, to find out which half is wrong. Neither changes
+    the stage's results.
     """
+    if rollout_only and train_only is not None:
+        raise ZgcmError("--rollout-only and --train-only exclude each other", hint="run one after the other")
+    if not rollout_only and (output is not None or steps != 1):
+        raise ZgcmError("--steps and --output belong to --rollout-only", hint="leave them out, or add it")
+    if rollout_only:
+        return _rollout(opened, stage, steps, output)
+    if train_only is not None:
+        return _train(opened, stage, train_only)
+
     from zgcm.rl.run import run_stage
 
     done = run_stage(opened.recipe, opened.layout, stage)
@@ -74,3 +112,22 @@ def rl(
         f"{stage}: {done['steps']} steps, held-out reward {first['mean_raw_reward']:.3f} -> "
         f"{last['mean_raw_reward']:.3f} ({last['completions']} completions), policy {done['policy']}",
     )
+
+
+def _rollout(opened: Opened, stage: str, steps: int, output: Path | None) -> None:
+    from zgcm.rl.debug import rollout_only
+
+    facts = rollout_only(opened.recipe, opened.layout, stage, steps=steps, output=output)
+    opened.say(
+        facts,
+        f"{stage}: {facts['responses']} responses, raw reward {facts['mean_raw_reward']:.3f}, "
+        f"{facts['trained_responses']} to train on, in {facts['dump']}",
+    )
+
+
+def _train(opened: Opened, stage: str, path: Path) -> None:
+    from zgcm.rl.debug import train_only
+
+    lines = train_only(opened.recipe, opened.layout, stage, path)
+    updates = [line for line in lines if line["trained_responses"]]
+    opened.say(lines, f"{stage}: {len(updates)} of {len(lines)} steps had something to learn; nothing saved")

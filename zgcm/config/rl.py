@@ -89,8 +89,8 @@ class Rollout(Section):
 
     sampling: Sampling = Sampling()
     """Of training responses."""
-    max_head_offpolicyness: NonNegativeInt = 1
-    """How many updates old the policy of a response may be."""
+    max_head_offpolicyness: int = Field(default=1, ge=0, le=1)
+    """How many updates old the policy of a response may be: 0, or 1 (rollouts overlap the update)."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
     """Of the engine's weights and cache."""
     max_model_len: PositiveInt = 98304

@@ -5,7 +5,7 @@ seeded by (stage seed, step, prompt), so a run that was killed and continued giv
 """
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -14,21 +14,18 @@ import numpy as np
 
 from zgcm.errors import ZgcmError
 from zgcm.rl import markers, recover
-from zgcm.rl.advantages import reject_reason
-from zgcm.rl.evaluation import evaluate, score
+from zgcm.rl.evaluation import evaluate
 from zgcm.rl.experience import (
     UPDATE_KEYS,
-    advantages_of,
     by_domain,
     policy_directory,
     saved_versions,
-    shape,
     step_record,
     trajectories,
 )
-from zgcm.rl.prompts import MIXED, Prompt, batch_at
+from zgcm.rl.prompts import MIXED, Prompt
 from zgcm.rl.rewards.router import Judges
-from zgcm.rl.trajectory import Request, Response, Trajectory, seed_of
+from zgcm.rl.steps import Groups, judge, prompts_of, requests_of
 from zgcm.rundir.manifest import is_complete
 from zgcm.stopping import Stopped, how_far
 
@@ -39,8 +36,6 @@ if TYPE_CHECKING:
 PROBE_PROMPTS = 4
 GAP_LIMIT = {"float32": 1e-3, "bfloat16": 0.1}
 """Largest mean |learner - rollout| log-probability of one and the same policy; measured in fp32: 1e-6."""
-
-Groups = list[list[Response]]
 
 
 class Loop:
@@ -119,27 +114,22 @@ class Loop:
     def _step(self) -> None:
         stage, step = self.stage, self.version
         begun = dict(self.seconds)
-        prompts = self._prompts_of(step)
+        prompts = prompts_of(stage, self.job.train, step)
         groups = self.pending
         if groups is None:
             with self._timed("rollout"):
                 groups = self._sample(prompts, "train", step)
         ahead = None
         if stage.rollout.max_head_offpolicyness > 0 and step + 1 < stage.steps:
-            following = self._prompts_of(step + 1)
-            ahead = self.rollouts.start(self._requests(following, "train", step + 1), stage.rollout.sampling)
+            following = prompts_of(stage, self.job.train, step + 1)
+            asked = requests_of(stage, following, "train", step + 1)
+            ahead = self.rollouts.start(asked, stage.rollout.sampling)
         with self._timed("reward"):
-            limit = stage.rollout.sampling.max_new_tokens
-            raw, failures = score(self.job, self.judges, prompts, groups, limit)
-        rewards = shape(prompts, raw, groups, stage)
-        kept, rejected = self._filter(prompts, groups, rewards)
+            judged = judge(self.job, self.judges, prompts, groups)
         update: dict[str, Any] = dict.fromkeys(UPDATE_KEYS)
-        batch: list[Trajectory] = []
-        if kept:
-            advantages = advantages_of([rewards[i] for i in kept], [groups[i] for i in kept], stage)
-            batch = trajectories([prompts[i] for i in kept], [groups[i] for i in kept], advantages)
+        if judged.batch:
             with self._timed("learner"):
-                update |= self.learners.step(batch, step, stage.steps)
+                update |= self.learners.step(judged.batch, step, stage.steps)
             if all(response.version == step for group in groups for response in group):
                 self._check_gap(update["logprob_gap_mean"])
         if ahead is not None:
@@ -150,9 +140,9 @@ class Loop:
         self.version = step + 1
         with self._timed("sync"):
             self._synchronise()
-        record = step_record(self.version, groups, raw, rewards, rejected, failures, len(batch))
+        record = step_record(self.version, groups, judged)
         if stage.domain == MIXED:
-            record["domains"] = by_domain(prompts, groups, raw)
+            record["domains"] = by_domain(prompts, groups, judged.raw)
         self._record(record | update, begun)
 
     def _record(self, record: dict[str, Any], begun: dict[str, float]) -> None:
@@ -178,45 +168,10 @@ class Loop:
         with self._timed("recover"):
             recover.save(self.job.directory, self.version, self.learners.save_state, self.pending, keep)
 
-    def _filter(
-        self, prompts: Sequence[Prompt], groups: Groups, rewards: Sequence[Sequence[float]]
-    ) -> tuple[list[int], Counter[str]]:
-        kept, rejected = [], Counter[str]()
-        for index, (prompt, group) in enumerate(zip(prompts, groups, strict=True)):
-            reason = reject_reason(
-                rewards[index],
-                [len(prompt.token_ids) + len(response.token_ids) for response in group],
-                group_size=self.stage.rollout.sampling.n_samples,
-                max_tokens=self.stage.learner.max_tokens_per_microbatch,
-                domain=prompt.domain,
-            )
-            if reason is None:
-                kept.append(index)
-            else:
-                rejected[reason] += 1
-        return kept, rejected
-
     # --- rollouts ---------------------------------------------------------------------------------------
-    def _prompts_of(self, step: int) -> list[Prompt]:
-        stage, train = self.stage, self.job.train
-        places = batch_at(
-            len(train),
-            step,
-            batch_size=stage.batch_size,
-            seed=stage.seed,
-            shuffle=stage.shuffle,
-            drop_last=stage.drop_last,
-        )
-        return [train[place] for place in places]
-
-    def _requests(self, prompts: Sequence[Prompt], purpose: str, step: int) -> list[Request]:
-        return [
-            Request(prompt.token_ids, seed_of(self.stage.seed, purpose, step, index))
-            for index, prompt in enumerate(prompts)
-        ]
-
     def _sample(self, prompts: Sequence[Prompt], purpose: str, step: int) -> Groups:
-        return self.rollouts.generate(self._requests(prompts, purpose, step), self.stage.rollout.sampling)
+        asked = requests_of(self.stage, prompts, purpose, step)
+        return self.rollouts.generate(asked, self.stage.rollout.sampling)
 
     def _synchronise(self) -> str:
         """Learner's weights into every engine, checksums compared. Returns the checksum."""

@@ -29,6 +29,7 @@ GATE_SCHEMA = "zgcm-weight-sync-gate-v1"
 RESUME_GATE_SCHEMA = "zgcm-resume-weight-sync-gate-v1"
 RAW_REWARD = "eval/raw_correct"
 COMPLETIONS = "eval/completions"
+PHASES = ("baseline", "resume_catchup", "periodic", "final", "final_catchup")
 
 
 def versions(steps: int, every: int) -> list[int]:

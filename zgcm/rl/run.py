@@ -38,14 +38,14 @@ class Run:
     valid: list[Prompt]
     tokenizer: "Tokenizer"
     special_tokens: list[str]
-    check_owner: Callable[[], None]
+    check_owner: Callable[[], None] = lambda: None
     """Call before publishing anything: raises when another process took the run over."""
     asked_to_stop: Callable[[], int] = lambda: 0
     """The signal of a request to stop, 0 while there is none."""
 
 
-def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
-    """Train a GRPO stage, or continue it. Returns the content of `done`. Raises ZgcmError."""
+def prepare(recipe: Recipe, layout: Layout, name: str) -> tuple[Run, dict[str, Any]]:
+    """The run of a stage, checked and not yet owned, and what identifies it. Raises ZgcmError."""
     stage = rl_stage(recipe, name)
     check_consistent(name, stage)
     say(contract.remark(name, stage))
@@ -65,12 +65,16 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     }
     run_id = identity.run_id(recipe_id, inputs)
     directory = layout.runs(name) / run_id
-    with owner.owning(directory, recipe_id) as me:
-        run = Run(
-            name, stage, policy, directory, train, valid, tokenizer, special_tokens,
-            lambda: owner.check(directory, me.token),
-        )  # fmt: skip
-        facts = {"recipe_id": recipe_id, "run_id": run_id, "inputs": inputs}
+    run = Run(name, stage, policy, directory, train, valid, tokenizer, special_tokens)
+    return run, {"recipe_id": recipe_id, "run_id": run_id, "inputs": inputs}
+
+
+def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
+    """Train a GRPO stage, or continue it. Returns the content of `done`. Raises ZgcmError."""
+    run, facts = prepare(recipe, layout, name)
+    stage, directory = run.stage, run.directory
+    with owner.owning(directory, facts["recipe_id"]) as me:
+        run = replace(run, check_owner=lambda: owner.check(directory, me.token))
         if not is_finished(run):
             differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
             steps = partial(recover.newest_step, directory)

@@ -1,0 +1,87 @@
+"""Actors that never answer: each call has a deadline, says what was too late, and nothing is left behind."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from zgcm.config.rl import RLStage
+from zgcm.errors import ZgcmError
+from zgcm.rl import actors
+from zgcm.rl.cluster import ray_cluster
+
+pytestmark = pytest.mark.slow
+SECONDS = 2
+STAGE = {
+    "kind": "rl",
+    "domain": "math",
+    "steps": 1,
+    "prompts": {"kind": "files", "train": "a", "valid": "b"},
+    "rollout": {"setup_timeout": SECONDS, "request_timeout": SECONDS, "sync_timeout": SECONDS},
+}
+
+
+class Stuck:
+    """Stands for an engine and for a learner process: comes up, then stops in the middle of any call."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def stop(self, *_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    ready = generate = load = build = step = weights = save_state = stop
+
+
+@pytest.fixture(scope="module")
+def ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Raises when a process outlives the cluster, though all of them are stopped."""
+    before = set(psutil.Process().children(recursive=True))
+    with ray_cluster(cpus=1, gpus=0, logs=tmp_path_factory.mktemp("logs") / "ray"):
+        yield
+        mine = set(psutil.Process().children(recursive=True)) - before
+    _, alive = psutil.wait_procs(mine, timeout=60)
+    assert not alive
+
+
+def synchronise(learners: Any, rollouts: Any) -> None:
+    rollouts.load(b"weights", "checksum", 1)
+
+
+CALLS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "engine starts": (lambda learners, rollouts: rollouts.wait_ready(), "Starting the rollout engines"),
+    "rollout": (lambda learners, rollouts: rollouts.generate([], None), "Sampling responses"),
+    "sync": (synchronise, "Loading new weights"),
+    "learner starts": (
+        lambda learners, rollouts: (learners.build(), learners.wait_ready()),
+        "Starting the learner",
+    ),
+    "update": (lambda learners, rollouts: learners.step([], 0, 1), "A learner step"),
+    "weights": (lambda learners, rollouts: learners.weights(), "Collecting the weights"),
+    "recover point": (
+        lambda learners, rollouts: learners.save_state(Path("nowhere")),
+        "Saving a recover point",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "what"), CALLS.values(), ids=CALLS)
+@pytest.mark.usefixtures("ray")
+def test_a_stuck_process_is_an_error_after_its_deadline(
+    call: Callable[[Any, Any], Any], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actors, "EngineActor", Stuck)
+    monkeypatch.setattr(actors, "LearnerActor", Stuck)
+    stage = RLStage.model_validate(STAGE)
+    learners = actors.Learners(Path("policy"), stage, cpu=True)
+    rollouts = actors.Rollouts(Path("policy"), stage, cpu=True)
+    begun = time.monotonic()
+    with pytest.raises(ZgcmError, match=f"{what} took too long") as caught:
+        call(learners, rollouts)
+    assert SECONDS <= time.monotonic() - begun < SECONDS + 20
+    assert f"more than {SECONDS} s" in str(caught.value.found)

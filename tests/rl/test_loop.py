@@ -1,0 +1,120 @@
+"""The training loop with quick engines: the order of its calls, and death at every moment of a run.
+
+test_kills.py does the latter to real processes, at a few moments.
+"""
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bandit import DIGITS, prepare
+from fakes import Killed, Moments, use
+from tokenizers import Tokenizer
+
+from zgcm.config.load import load_recipe
+from zgcm.layout import Layout
+from zgcm.rl import run
+from zgcm.rl.markers import PHASES
+
+KILLS_IN_A_ROW = 12
+
+
+class Stage:
+    """One prepared stage, run in as many directories as a test likes."""
+
+    def __init__(self, root: Path, ahead: int) -> None:
+        prepare(root, rollout={"max_head_offpolicyness": ahead}, checkpoints={"save_every_steps": 2})
+        self.recipe = load_recipe([root / "recipe.yaml"])
+        self.prepared, self.facts = run.prepare(self.recipe, Layout(root / "results"), "rl_math")
+        tokenizer = Tokenizer.from_file(str(root / "results/export/sft/tokenizer.json"))
+        texts = [f"w</think>\\boxed{{{digit}}}<|endoftext|>" for digit in DIGITS]
+        self.answers = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+
+    def train(self, root: Path, fatal: int | None = None) -> Moments:
+        """The stage from wherever `root` is, to its end or to the fatal moment."""
+        moments = Moments(fatal)
+        layout = Layout(root / "results")
+        here = replace(self.prepared, directory=layout.runs("rl_math") / self.facts["run_id"])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(run, "prepare", lambda *_: (here, self.facts))
+            use(patch, moments, self.answers)
+            try:
+                run.run_stage(self.recipe, layout, "rl_math")
+            except Killed:
+                (here.directory / "owner.json").unlink(
+                    missing_ok=True
+                )  # its process would be dead; ours lives
+                raise
+        return moments
+
+
+@pytest.fixture(scope="module", params=[0, 1], ids=["synchronous", "one step ahead"])
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    return Stage(tmp_path_factory.mktemp("stage"), request.param)
+
+
+def end(root: Path) -> dict[str, Any]:
+    """All that may not depend on what happened on the way."""
+    results = root / "results/rl_math"
+    (directory,) = (results / "runs").iterdir()
+    markers = {}
+    for path in sorted((results / "evaluations").iterdir()):
+        marker = json.loads(path.read_text())
+        assert marker.pop("phase") in PHASES and marker.pop("completed_at")
+        markers[path.name] = marker
+    assert {"version_000.json", "version_004.json"} <= markers.keys()
+    return {
+        "markers": markers,
+        "done": (results / "done").read_bytes(),
+        "steps": (directory / "reward.jsonl").read_bytes(),
+        "policies": sorted(path.name for path in (directory / "policies").iterdir()),
+    }
+
+
+@pytest.mark.long
+def test_a_kill_at_any_moment_changes_nothing(stage: Stage, tmp_path: Path) -> None:
+    moments = stage.train(tmp_path / "undisturbed")
+    expected = end(tmp_path / "undisturbed")
+    assert expected["steps"].count(b"\n") == 4
+    for fatal, name in enumerate(moments.names, start=1):
+        root = tmp_path / str(fatal)
+        with pytest.raises(Killed):
+            stage.train(root, fatal)
+        stage.train(root)
+        assert end(root) == expected, f"killed {name} ({fatal})"
+
+
+def test_killed_again_and_again(stage: Stage, tmp_path: Path) -> None:
+    total = len(stage.train(tmp_path / "undisturbed").names)
+    root = tmp_path / "killed"
+    draw = random.Random(7)
+    for _ in range(KILLS_IN_A_ROW):
+        try:
+            stage.train(root, draw.randrange(1, total // 2))
+        except Killed:
+            continue
+    stage.train(root)
+    assert end(root) == end(tmp_path / "undisturbed")
+
+
+def test_rollouts_overlap_the_update_only_when_asked_to(stage: Stage, tmp_path: Path) -> None:
+    """The next step's responses are begun before the update and awaited after it, from the older policy."""
+    names = stage.train(tmp_path).names
+    ahead = stage.prepared.stage.rollout.max_head_offpolicyness
+    calls = [
+        name.split(".")[1]
+        for name in names
+        if name.startswith("before Engine") or name == "before Learner.step"
+    ]
+    (directory,) = (tmp_path / "results/rl_math/runs").iterdir()
+    lags = [json.loads(line)["policy_lag"] for line in (directory / "reward.jsonl").read_text().splitlines()]
+    first = calls.index("step")
+    if ahead:
+        assert calls[first - 1 : first + 3] == ["start", "step", "collect", "load"]
+        assert lags == [0, 1, 1, 1]
+    else:
+        assert calls[first - 2 : first + 2] == ["start", "collect", "step", "load"]
+        assert lags == [0, 0, 0, 0]

@@ -1,0 +1,86 @@
+"""What a step asks, and what becomes of the answers: prompts and seeds before, rewards and advantages after.
+
+Functions of the stage, the step and the responses alone; the training loop and `--rollout-only` share them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zgcm.config.rl import RLStage
+from zgcm.rl.advantages import reject_reason
+from zgcm.rl.evaluation import score
+from zgcm.rl.experience import advantages_of, shape, trajectories
+from zgcm.rl.prompts import Prompt, batch_at
+from zgcm.rl.rewards.router import Judges
+from zgcm.rl.trajectory import Request, Response, Trajectory, seed_of
+
+if TYPE_CHECKING:
+    from zgcm.rl.run import Run
+
+Groups = list[list[Response]]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Responses of a step with what the learner needs to know of them, group by group."""
+
+    raw: list[list[float]]
+    """Without the length penalty, in [0, 1]."""
+    rewards: list[list[float]]
+    """With the length penalty."""
+    failures: Counter[str]
+    """Responses that were not judged, by kind."""
+    left_out: list[str | None]
+    """Why a group teaches nothing; None: it is trained on."""
+    batch: list[Trajectory]
+    """Responses of the groups that are trained on."""
+
+    @property
+    def rejected(self) -> Counter[str]:
+        return Counter(reason for reason in self.left_out if reason is not None)
+
+
+def prompts_of(stage: RLStage, train: Sequence[Prompt], step: int) -> list[Prompt]:
+    """The prompts of a step, counted from 0."""
+    places = batch_at(
+        len(train),
+        step,
+        batch_size=stage.batch_size,
+        seed=stage.seed,
+        shuffle=stage.shuffle,
+        drop_last=stage.drop_last,
+    )
+    return [train[place] for place in places]
+
+
+def requests_of(stage: RLStage, prompts: Sequence[Prompt], purpose: str, step: int) -> list[Request]:
+    """One request a prompt; its seed is a function of (stage seed, purpose, step, place)."""
+    return [
+        Request(prompt.token_ids, seed_of(stage.seed, purpose, step, index))
+        for index, prompt in enumerate(prompts)
+    ]
+
+
+def judge(run: "Run", judges: Judges, prompts: Sequence[Prompt], groups: Groups) -> Judged:
+    """Rewards, and advantages of the groups that teach something."""
+    stage = run.stage
+    raw, failures = score(run, judges, prompts, groups, stage.rollout.sampling.max_new_tokens)
+    rewards = shape(prompts, raw, groups, stage)
+    left_out = [
+        reject_reason(
+            values,
+            [len(prompt.token_ids) + len(response.token_ids) for response in group],
+            group_size=stage.rollout.sampling.n_samples,
+            max_tokens=stage.learner.max_tokens_per_microbatch,
+            domain=prompt.domain,
+        )
+        for prompt, group, values in zip(prompts, groups, rewards, strict=True)
+    ]
+    kept = [index for index, reason in enumerate(left_out) if reason is None]
+    batch: list[Trajectory] = []
+    if kept:
+        advantages_B = advantages_of([rewards[i] for i in kept], [groups[i] for i in kept], stage)
+        batch = trajectories([prompts[i] for i in kept], [groups[i] for i in kept], advantages_B)
+    return Judged(raw, rewards, failures, left_out, batch)
