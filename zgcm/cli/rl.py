@@ -1,5 +1,4 @@
 """`zgcm rl STAGE`: train one GRPO stage; before it, where the recipe says so, `pass-rates`, `difficulty`."""
-so, `pass-rates` and `difficulty`."""
 
 from pathlib import Path
 from typing import Annotated
