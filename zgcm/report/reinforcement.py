@@ -26,7 +26,7 @@ def section(layout: Layout, name: str) -> dict[str, Any]:
     """Charts in both widths, None where there is nothing to draw, and the evaluations as a table."""
     found = evaluations(layout, name)
     run = runs.current_run(layout, name)
-    records = runs.read_lines(run / "reward.jsonl") if run else []
+    records = list(runs.read_lines(run / "reward.jsonl")) if run else []
     reward = curves.Reward(
         name, by_domain(records, "mean_raw_reward"), [(e.version, e.mean, e.error) for e in found]
     )
