@@ -152,7 +152,7 @@ def lines_chart(
     *,
     share: bool = False,
 ) -> str:
-    """Lines against the step, each with its name at its end; `share`: values are shares, in per cent."""
+    """Lines against the step, their names above the plot; `share`: values are shares, in per cent."""
     points = [point for line in lines.values() for point in line]
     most = max(y for _, y in points)
     high = max(min(most * 1.15, 1), 0.05) if share else most * 1.15 or 1
@@ -168,19 +168,19 @@ LINES = ("", " second", " third")
 
 
 def named_lines(frame: Frame, lines: Mapping[str, Sequence[Point]], class_: str) -> list[str]:
-    """Each line, and its name above its last point where it has one; names keep clear of each other."""
-    parts, names = [], []
-    used: list[float] = []
-    order = sorted(lines, key=lambda name: -lines[name][-1][1])
-    for name in order:
-        kind = LINES[list(lines).index(name) % len(LINES)]
-        placed = frame.place(thin(lines[name], int(2 * (frame.right - frame.left))))
-        parts.append(polyline(placed, class_ + kind))
+    """Each line; those with a name have it in a row above the plot, behind a piece of the line."""
+    parts = []
+    x = frame.right
+    for place, (name, points) in reversed(list(enumerate(lines.items()))):
+        kind = LINES[place % len(LINES)]
+        parts.append(polyline(frame.place(thin(points, int(2 * (frame.right - frame.left)))), class_ + kind))
         if name:
-            y = max([placed[-1][1] - 6, *(other + 14 for other in used)])
-            used.append(y)
-            names.append(text(frame.right, y, name, "label" + kind, "end"))
-    return parts + names
+            y = frame.top - 12
+            parts.append(text(x, y, name, "label" + kind, "end"))
+            x -= CHARACTER * len(name) + 6
+            parts.append(polyline([(x - 22, y - 4), (x, y - 4)], class_ + kind))
+            x -= 22 + 16
+    return parts
 
 
 def axes(
@@ -207,5 +207,8 @@ def axes(
         x = min(frame.x(value), width - CHARACTER * len(words) / 2)
         parts.append(text(x, frame.bottom + 16, words, "tick", "middle"))
     parts.append(text(frame.right, frame.bottom + 31, x_name, "tick", "end"))
-    parts.append(text(frame.left - 7, frame.top - 10, y_name, "tick", "end"))
+    fits = CHARACTER * len(y_name) < frame.left - 7
+    parts.append(
+        text(frame.left - 7 if fits else 0, frame.top - 10, y_name, "tick", "end" if fits else "start")
+    )
     return parts
