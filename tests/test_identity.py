@@ -102,8 +102,21 @@ def owners(recipe: Recipe, path: KeyPath) -> set[Step]:
         return {("mix", name)}
     if path[2] == "spikes" and path[3] != "policy":
         return set()  # with `policy: stop` thresholds decide whether a run ends, never how
+    if path[2:4] == ("reward", "sandbox") and recipe.stages[name].domain in ("math", "if"):
+        return set()  # no program runs
     assert section == "stages", f"a new section, {section}: say here which steps it decides"
-    return {("train" if isinstance(recipe.stages[name], TrainStage) else "rl", name)}
+    stage = recipe.stages[name]
+    if isinstance(stage, TrainStage):
+        return {("train", name)}
+    if path[2] == "difficulty":
+        return {("pass_rates" if path[3] == "samples" else "difficulty", name)}
+    measured = stage.difficulty is not None and path[2] in MEASURED and not set(path) & UNMEASURED
+    return {("rl", name), *([("pass_rates", name)] if measured else [])}
+
+
+MEASURED = {"domain", "prompts", "seed", "max_prompt_tokens", "rollout", "reward"}
+UNMEASURED = {"n_samples", "max_head_offpolicyness", "length_penalty"}
+"""Of the keys of an RL stage, what decides the responses that pass rates come from."""
 
 
 def dependents(recipe: Recipe) -> dict[Step, set[Step]]:
@@ -132,6 +145,10 @@ def dependents(recipe: Recipe) -> dict[Step, set[Step]]:
                 found["train", stage.init] |= {own}
         else:
             found["export", str(stage.init)] |= {own}
+            if stage.difficulty is not None:
+                found["export", str(stage.init)] |= {("pass_rates", name)}
+                found["pass_rates", name] |= {("difficulty", name)}
+                found["difficulty", name] |= {own}
         found["tokenizer", ""] |= {("export", name)}
     return found
 
@@ -149,6 +166,7 @@ def structural(path: KeyPath) -> bool:
     """Keys that name another step: a changed one names a step that does not exist."""
     return (
         path[-1] in ("init", "mix", "exclude", "against")
+        or path[-1] == "difficulty"  # adds steps
         or (path[0] == "mixes" and path[-1] == "sources")
         or path in (("tokenizer", "sources"), ("tokenizer", "kind"))
         or (path[0] == "sources" and path[-1] == "lock")

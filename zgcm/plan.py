@@ -10,7 +10,7 @@ from typing import Any
 
 from zgcm.config.plan import parameters
 from zgcm.config.recipe import Recipe
-from zgcm.config.rl import RLStage
+from zgcm.config.rl import DemoPrompts, RLStage
 from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.flops import checkpoint_bytes, flops_per_token
 from zgcm.layout import Layout
@@ -119,10 +119,15 @@ def adopted_plan(recipe: Recipe, stage: AdoptedStage) -> dict[str, Any]:
 
 
 def rl_plan(stage: RLStage) -> dict[str, Any]:
-    """Of an RL stage: responses it samples in training and the most tokens they can have. Its GPU-hours hang
-    on how long the policy's responses are, so they are not estimated."""
+    """Of an RL stage: responses it samples in training and the most tokens they can have, and before it,
+    where pass rates choose the prompts, `measured_prompts` (None: their file will say) times
+    `measured_samples`. Its GPU-hours hang on how long the responses are, so they are not estimated."""
     responses = stage.steps * stage.batch_size * stage.rollout.sampling.n_samples
+    measured: dict[str, int | None] = {}
+    if stage.difficulty is not None:
+        measured = {"measured_prompts": training_prompts(stage), "measured_samples": stage.difficulty.samples}
     return {
+        **measured,
         "responses": responses,
         "max_response_tokens": responses * stage.rollout.sampling.max_new_tokens,
         "tokens": None,
@@ -131,6 +136,12 @@ def rl_plan(stage: RLStage) -> dict[str, Any]:
         "hours": None,
         "disk_bytes": None,
     }
+
+
+def training_prompts(stage: RLStage) -> int | None:
+    """As far as the recipe says."""
+    prompts = stage.prompts
+    return prompts.train if isinstance(prompts, DemoPrompts) else prompts.expected_train_rows
 
 
 def mix_plan(recipe: Recipe, name: str) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from typing import Any
 from zgcm import identity, numbers, reasons
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
-from zgcm.config.stages import AdoptedStage
-from zgcm.layout import Layout
+from zgcm.config.stages import AdoptedStage, TrainStage
+from zgcm.layout import Layout, shard_name
 from zgcm.rundir import owner, runs
 from zgcm.rundir.evaluations import evaluations
 from zgcm.slurm import queue
@@ -64,11 +64,22 @@ def stage_state(recipe: Recipe, layout: Layout, name: str, job: queue.Job | None
     if done is not None:
         return row | finished(recipe, name, done)
     if run is None:
-        return row
+        return row if row["detail"] else row | {"detail": measured(layout, name, stage)}
     if (run / "stopped.json").is_file():
         reason = stopped.read(run / "stopped.json")
         return row | {"state": "stopped", "detail": f"{reason}; to try again: rm {run / 'stopped.json'}"}
     return row | liveness(run, job) | (pace(run) if row["step"] else {})
+
+
+def measured(layout: Layout, name: str, stage: TrainStage | RLStage) -> str:
+    """How far the choice of an RL stage's prompts is, where it waits for that."""
+    if not isinstance(stage, RLStage) or stage.difficulty is None:
+        return ""
+    if layout.kept_prompts(name).is_file():
+        return "its prompts are chosen"
+    shards = stage.difficulty.shards
+    found = sum(layout.pass_rates(name, shard_name(index), shards).is_file() for index in range(shards))
+    return f"pass rates of its prompts: {found} of {numbers.counted(shards, 'shard')}" if found else ""
 
 
 def in_queue(job: queue.Job | None) -> str:

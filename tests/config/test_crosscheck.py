@@ -50,6 +50,19 @@ TINY_CASES = [
     ("mixes: {sft: {sequence_length: null}}", "`sequence_length` belongs to packed mixes"),
     ("stages: {rl_math: {reward: {length_penalty: {start: 48}}}}", "start 48 is not below end 48"),
     ("stages: {rl_math: {rollout: {sampling: {max_tokens: 40}}}}", "max_new_tokens 48 exceeds max_tokens 40"),
+    # rewards of a domain that does not have them, programs without tests or with another service's
+    (
+        "stages: {rl_math: {domain: if}}",
+        "stages.rl_math.reward.length_penalty: only mathematics has one (as published)",
+    ),
+    (
+        "stages: {rl_math: {reward: {sandbox: {token_file: t}}}}",
+        "stages.rl_math.reward.sandbox.token_file: is of a service at `url`",
+    ),
+    (
+        "stages: {rl_math: {domain: mixed, reward: {sandbox: {url: 'http://127.0.0.1:8719'}}}}",
+        "stages.rl_math.reward.sandbox.url: that service has no tests of demo prompts",
+    ),
     # numbers that an engine would take, or fail at late
     ("stages: {sft: {data_split: '100'}}", "stages.sft.data_split: found '100'; expected three numbers"),
     ("stages: {sft: {data_split: '0,1,0'}}", "the first above 0"),

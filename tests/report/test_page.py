@@ -89,16 +89,18 @@ def test_names_from_the_recipe_are_escaped(tiny: Recipe, complete: Layout) -> No
 
 def test_an_unfinished_run_gives_a_page_that_says_so(tiny: Recipe, unfinished: Layout) -> None:
     page = render(tiny, unfinished)
-    assert "3 of 7 stages are done." in page
+    names = list(tiny.stages)
+    reached = names.index("midtrain_64k")
+    assert f"{reached} of {len(names)} stages are done." in page
     assert "midtrain_64k is unfinished" in page
-    assert "Not started: midtrain_256k, sft, rl_math." in page
+    assert f"Not started: {', '.join(names[reached + 1 :])}." in page
     assert "3 of 8" in page
 
 
 def test_an_empty_directory_gives_a_page(tiny: Recipe, tmp_path) -> None:
     layout = Layout(tmp_path / "results")
     path = write_report(tiny, layout)
-    assert "0 of 7 stages are done." in path.read_text()
+    assert f"0 of {len(tiny.stages)} stages are done." in path.read_text()
     assert "No stage has trained yet." in path.read_text()
 
 

@@ -4,6 +4,7 @@ The policy has learned to answer every question with one of four digits, and the
 """
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,12 @@ def make_tokenizer(directory: Path) -> None:
     (directory / "chat_template.jinja").write_text(default_template())
 
 
-def make_policy(directory: Path, *, steps: int = 60) -> None:
+Asked = Sequence[tuple[str, str]]
+"""(what the user says, an answer with {} in place of the digit)."""
+QUESTIONS: Asked = [(f"q{number}", "\\boxed{{{}}}") for number in range(10)]
+
+
+def make_policy(directory: Path, *, steps: int = 60, asked: Asked = QUESTIONS) -> None:
     """A Hugging Face directory with its manifest; 2 layers, 0.1M parameters."""
     from tokenizers import Tokenizer
 
@@ -63,12 +69,15 @@ def make_policy(directory: Path, *, steps: int = 60) -> None:
         bos_token_id=None,
     )
     model = ZgcmForCausalLM(config)
-    prompts = [
-        render([{"role": "user", "content": f"q{number}"}], directory, add_generation_prompt=True)
-        for number in range(10)
+    texts = [
+        f"{render([{'role': 'user', 'content': content}], directory, add_generation_prompt=True)}"
+        f"w</think>{answer.format(digit)}<|endoftext|>"
+        for content, answer in asked
+        for digit in DIGITS
     ]
-    texts = [f"{prompt}w</think>\\boxed{{{digit}}}<|endoftext|>" for prompt in prompts for digit in DIGITS]
-    ids_BL = torch.tensor([tokenizer.encode(text, add_special_tokens=False).ids for text in texts])
+    ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    longest = max(map(len, ids))
+    ids_BL = torch.tensor([row + [0] * (longest - len(row)) for row in ids])
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
     for _ in range(steps):
         logits_BLV = model(input_ids=ids_BL, use_cache=False).logits[:, :-1]
@@ -94,11 +103,15 @@ def prompt_rows(split: str, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def prepare(root: Path, **stage: Any) -> list[str]:
-    """Make results/export/sft and the prompts below `root`; returns the arguments of `zgcm rl`."""
-    make_policy(root / "results" / "export" / "sft")
+Rows = Callable[[str, int], list[dict[str, Any]]]
+
+
+def prepare(root: Path, *, rows: Rows = prompt_rows, asked: Asked = QUESTIONS, **stage: Any) -> list[str]:
+    """Make results/export/sft and the prompts below `root`; returns the arguments of `zgcm rl`. `rows`: of a
+    split and how many; `asked`: what the policy has learned."""
+    make_policy(root / "results" / "export" / "sft", asked=asked)
     for split, count in (("train", 10), ("valid", 6)):
-        lines = [json.dumps(row) + "\n" for row in prompt_rows(split, count)]
+        lines = [json.dumps(row) + "\n" for row in rows(split, count)]
         (root / f"{split}.jsonl").write_text("".join(lines))
     sampling = {"n_samples": 4, "max_new_tokens": 24, "max_tokens": 48}
     overlay = {
@@ -117,7 +130,8 @@ def prepare(root: Path, **stage: Any) -> list[str]:
     settings = yaml.safe_load(TINY.read_text())["stages"]["rl_math"]
     # the demo's prompts section has other keys than a file's: replace it, do not merge it
     recipe = yaml.safe_load(TINY.read_text())
-    recipe["stages"]["rl_math"] = merge(settings, merge(overlay, stage)) | {"prompts": overlay["prompts"]}
+    merged = merge(settings, merge(overlay, stage))
+    recipe["stages"]["rl_math"] = merged | {"prompts": {**overlay["prompts"], **stage.get("prompts", {})}}
     (root / "recipe.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
     return ["rl", "rl_math", "--recipe", str(root / "recipe.yaml"), "--directory", str(root)]
 

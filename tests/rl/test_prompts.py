@@ -8,7 +8,7 @@ import pytest
 
 from zgcm.corpus import arithmetic
 from zgcm.errors import ZgcmError
-from zgcm.rl import prompts
+from zgcm.rl import disjoint, prompts
 
 ROW = {
     "sample_id": "a",
@@ -150,37 +150,12 @@ def test_a_damaged_archive_is_told_from_its_rows(tmp_path: Path) -> None:
         assert caught.value.where == str(path)
 
 
-def test_disjoint_by_content_not_by_name(tmp_path: Path) -> None:
-    train = read(write(tmp_path / "t.jsonl", ROW))
-    valid = read(write(tmp_path / "v.jsonl", {**ROW, "sample_id": "z"}))
-    with pytest.raises(ZgcmError, match="training set"):
-        prompts.check_disjoint(train, valid)
-    other = read(write(tmp_path / "o.jsonl", {**ROW, "messages": [{"role": "user", "content": "2+2"}]}))
-    prompts.check_disjoint(train, other)
-
-
-def test_disjoint_by_runs_of_words_but_not_by_the_template() -> None:
-    def asked(name: str, text: str) -> prompts.Prompt:
-        return prompts.Prompt(name, [{"role": "user", "content": text}], ["2"], "", [0])
-
-    template = "Solve the problem below step by step and put the final answer at the very end: "
-    story = "a farmer sells three brown cows and buys five white geese at the market in Lund"
-    train = [asked(f"t{i}", template + f"what is {i} times {i}") for i in range(4)]
-    valid = [asked(f"v{i}", template + f"what is {i} plus {i}") for i in range(4)]
-    prompts.check_disjoint(train, valid)
-    told = asked("t4", "Once " + story.replace(" and", ",  AND"))
-    with pytest.raises(ZgcmError, match="13 words in a row") as caught:
-        prompts.check_disjoint([*train, told], [*valid, asked("v4", f"Today {story}.")])
-    assert caught.value.where == "sample_id v4" and "t4" in caught.value.found
-    prompts.check_disjoint([*train, told], [*valid, asked("v4", "Today " + " ".join(story.split()[:12]))])
-
-
 def test_demo_prompts_are_valid_and_disjoint() -> None:
     sides = []
     for split, count in (("train", 512), ("valid", 128)):
         rows = [(f"row {i}", row) for i, row in enumerate(arithmetic.prompts(split, count, 0, 7))]
         sides.append(prompts.validate(rows, encode, domain="math", max_prompt_tokens=100))
-    prompts.check_disjoint(*sides)
+    disjoint.check_disjoint(*sides)
     assert prompts.digest(sides[0]) != prompts.digest(sides[1])
 
 

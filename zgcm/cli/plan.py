@@ -53,6 +53,12 @@ def render(costs: dict[str, Any]) -> str:
                 f"{row['stage']}: {row['responses']:,} responses of at most {limit} tokens in all; "
                 "their length decides the GPU-hours, which are not estimated"
             )
+        if "measured_samples" in row:
+            asked = row["measured_prompts"]
+            each = "each training prompt" if asked is None else f"each of {asked:,} training prompts"
+            lines.append(
+                f"{row['stage']}: before that {row['measured_samples']} responses to {each}, to choose"
+            )
     mixes = [
         (row["mix"], numbers.count(row["tokens"]), str(row["shards"]), numbers.byte_count(row["disk_bytes"]))
         + (("weights assumed, not published",) if row["assumed"] else ("",))

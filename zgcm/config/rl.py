@@ -124,8 +124,8 @@ class Difficulty(Section):
     """Responses a prompt, sampled as `rollout.sampling` says."""
     min_pass_rate: float = Field(default=0.0, ge=0, le=1)
     """Prompts solved less often are left out; 0: none. 1/samples leaves out those that were never solved."""
-    max_pass_rate: float = Field(ge=0, le=1)
-    """Prompts solved more often are left out."""
+    max_pass_rate: float = Field(default=1.0, ge=0, le=1)
+    """Prompts solved more often are left out; 1: none."""
     assumed: bool = execution(False)
     """The bounds were never published: dry run and report say so."""
     shards: PositiveInt = execution(1)

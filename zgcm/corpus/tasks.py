@@ -36,10 +36,11 @@ OPERATIONS = (
 CONSTANTS = range(2, 100)
 FUNCTIONS = ("change", "step", "apply", "update", "count", "check", "value", "result")
 ASKED = (
-    "Write a Python function {}(x) that returns {}.",
+    "Write a function {}(x) that returns {}.",
     "In Python, define {}(x): {}.",
-    "I need {}(x) in Python. It returns {}.",
+    "Python function {}(x), returning {}.",
 )
+"""Short: with 13 words before the constant, a training prompt would share a run with a held-out one."""
 
 Task = tuple[int, int, str, int]
 """Index into OPERATIONS, constant, name of the function, index into ASKED."""

@@ -33,11 +33,13 @@ def summary(recipe: Recipe) -> Facts:
         "stages": {name: _stage(recipe, name, stage) for name, stage in recipe.stages.items()},
         "assumed_mixes": assumed_mixes(recipe),
         "assumed_sources": assumed_sources(recipe),
+        "assumed_bounds": assumed_bounds(recipe),
         "differs_from_published": {
             name: {key: list(pair) for key, pair in contract.differences(stage).items()}
             for name, stage in recipe.rl_stages().items()
         },
         "remarks": [contract.remark(name, stage) for name, stage in recipe.rl_stages().items()]
+        + difficulty_remarks(recipe)
         + sandbox_remarks(recipe),
         "missing": [
             {"key": file.key, "path": file.path, "to_do": file.hint} for file in missing_files(recipe)
@@ -228,6 +230,19 @@ def _row(name: str, stage: Facts) -> tuple[str, ...]:
     return name, stage["kind"], start, data, f"{stage['context']:,}", steps, tokens, rate, layout, nodes
 
 
+def difficulty_remarks(recipe: Recipe) -> list[str]:
+    """Which prompts are left out, and how many jobs find that out."""
+    said = []
+    for name, stage in recipe.rl_stages().items():
+        if (asked := stage.difficulty) is not None:
+            said.append(
+                f"{name} keeps prompts whose pass rate over {asked.samples} responses of its first policy is "
+                f"{asked.min_pass_rate:g} to {asked.max_pass_rate:g}, measured in "
+                f"{numbers.counted(asked.shards, 'job')}"
+            )
+    return said
+
+
 def sandbox_remarks(recipe: Recipe) -> list[str]:
     """Which stages would fail on this machine because their sandbox does not start on it."""
     own = [
@@ -251,20 +266,30 @@ def assumed_sources(recipe: Recipe) -> list[str]:
 
 def assumptions(recipe: Recipe) -> list[str]:
     """Sentences on what the recipe assumes because it was never published."""
-    return _assumptions(assumed_mixes(recipe), assumed_sources(recipe), len(recipe.sources))
+    assumed = assumed_mixes(recipe), assumed_sources(recipe), assumed_bounds(recipe)
+    return _assumptions(*assumed, len(recipe.sources))
 
 
-def _assumptions(mixes: list[str], sources: list[str], all_sources: int) -> list[str]:
+def assumed_bounds(recipe: Recipe) -> list[str]:
+    """RL stages whose pass rates are assumed."""
+    measured = {name: stage.difficulty for name, stage in recipe.rl_stages().items()}
+    return [name for name, difficulty in measured.items() if difficulty is not None and difficulty.assumed]
+
+
+def _assumptions(mixes: list[str], sources: list[str], bounds: list[str], all_sources: int) -> list[str]:
     said = [f"assumed, never published: weights and quotas of {', '.join(mixes)}"] if mixes else []
     if sources:
         which = f"all {all_sources} sources" if len(sources) == all_sources else ", ".join(sources)
         said.append(f"assumed, never published: shard lists of {which}")
+    if bounds:
+        said.append(f"assumed, never published: pass rates between which {', '.join(bounds)} keep prompts")
     return said
 
 
 def _remarks(facts: Facts) -> list[str]:
     remarks = []
-    remarks += _assumptions(facts["assumed_mixes"], facts["assumed_sources"], len(facts["sources"]))
+    assumed = facts["assumed_mixes"], facts["assumed_sources"], facts["assumed_bounds"]
+    remarks += _assumptions(*assumed, len(facts["sources"]))
     for name, stage in facts["stages"].items():
         if stage["kind"] == "adopted":
             remarks.append(f"{name} is adopted: {stage['format']} weights of {stage['path']}")

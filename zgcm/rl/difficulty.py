@@ -3,8 +3,8 @@
     measure_shard(recipe, layout, "rl_math", "00000")     # every shard, on any machine, in any order
     gather(recipe, layout, "rl_math")                     # difficulty.parquet, prompts.jsonl
 
-The seed of a prompt's responses is a function of (stage seed, sample_id), so neither the number of shards nor the
-order of the jobs changes a byte. Tables: zgcm.rundir.difficulty.
+The seed of a prompt's responses is a function of (stage seed, sample_id), so neither the number of shards nor
+the order of the jobs changes a byte. Tables: zgcm.rundir.difficulty.
 """
 
 import os

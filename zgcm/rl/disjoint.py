@@ -1,7 +1,7 @@
 """Training prompts that repeat an evaluation prompt: the same question, or a run of 13 words in common.
 
-Words are those of the corpus's decontamination (zgcm.corpus.shingles). A run in more than half of a file's prompts
-of one domain is a template round every question and proves nothing, nor do runs that overlap it.
+Words are those of the corpus's decontamination (zgcm.corpus.shingles). A run in more than half of a file's
+prompts of one domain is a template round every question and proves nothing, nor do runs that overlap it.
 """
 
 from collections import Counter, defaultdict

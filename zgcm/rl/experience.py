@@ -4,10 +4,9 @@ Axes: P prompts (groups), N responses a prompt, B = P x N responses.
 """
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +15,9 @@ from zgcm.rl.advantages import batch_normalise, group_normalise
 from zgcm.rl.prompts import Prompt, steps_per_epoch
 from zgcm.rl.rewards.shaping import mean, shaped
 from zgcm.rl.trajectory import Response, Trajectory
+
+if TYPE_CHECKING:
+    from zgcm.rl.steps import Judged
 
 UPDATE_KEYS = (
     "loss", "grad_norm", "learning_rate", "clipped_fraction", "masked_fraction", "entropy",
@@ -69,20 +71,12 @@ def trajectories(
     ]
 
 
-def step_record(
-    step: int,
-    groups: Sequence[Sequence[Response]],
-    raw: Sequence[Sequence[float]],
-    rewards: Sequence[Sequence[float]],
-    rejected: Counter[str],
-    failures: Counter[str],
-    trained: int,
-) -> dict[str, Any]:
+def step_record(step: int, groups: Sequence[Sequence[Response]], judged: "Judged") -> dict[str, Any]:
     """Deterministic facts of one step; the learner's are added by the caller."""
     responses = [response for group in groups for response in group]
     right = [
         len(response.token_ids)
-        for group, values in zip(groups, raw, strict=True)
+        for group, values in zip(groups, judged.raw, strict=True)
         for response, value in zip(group, values, strict=True)
         if value
     ]
@@ -90,13 +84,13 @@ def step_record(
     return {
         "step": step,
         "policy_lag": step - 1 - min(response.version for response in responses),
-        "mean_raw_reward": mean([value for values in raw for value in values]),
-        "mean_reward": mean([value for values in rewards for value in values]),
+        "mean_raw_reward": mean([value for values in judged.raw for value in values]),
+        "mean_reward": mean([value for values in judged.rewards for value in values]),
         "responses": len(responses),
         "groups": len(groups),
-        "rejected": dict(sorted(rejected.items())),
-        "not_judged": dict(sorted(failures.items())),
-        "trained_responses": trained,
+        "rejected": dict(sorted(judged.rejected.items())),
+        "not_judged": dict(sorted(judged.failures.items())),
+        "trained_responses": len(judged.batch),
         "mean_tokens": mean(lengths),
         "mean_tokens_right": mean(right) if right else None,
         "max_tokens": max(lengths),

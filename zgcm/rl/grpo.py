@@ -140,15 +140,7 @@ class Loop:
         self.version = step + 1
         with self._timed("sync"):
             self._synchronise()
-        record = step_record(
-            self.version,
-            groups,
-            judged.raw,
-            judged.rewards,
-            judged.rejected,
-            judged.failures,
-            len(judged.batch),
-        )
+        record = step_record(self.version, groups, judged)
         if stage.domain == MIXED:
             record["domains"] = by_domain(prompts, groups, judged.raw)
         self._record(record | update, begun)

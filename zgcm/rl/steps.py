@@ -27,7 +27,7 @@ class Judged:
     """Responses of a step with what the learner needs to know of them, group by group."""
 
     raw: list[list[float]]
-    """Correctness."""
+    """Without the length penalty, in [0, 1]."""
     rewards: list[list[float]]
     """With the length penalty."""
     failures: Counter[str]

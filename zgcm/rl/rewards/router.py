@@ -11,6 +11,7 @@ from pathlib import Path
 from zgcm.config.rl import DemoPrompts, Reward, RLStage
 from zgcm.errors import ZgcmError
 from zgcm.rl import demo
+from zgcm.rl.disjoint import named
 from zgcm.rl.formats import write_assets
 from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.pool import VerifierPool, verifier_pool
@@ -71,9 +72,7 @@ class Judges:
         if domain == "code" and self.service is not None:
             ask, settings = self.service.verify, self.reward.sandbox
             return score_code(answers, prompts, ask, settings, self.service.at_a_time, evaluating=evaluating)
-        raise ZgcmError(
-            "No judge for this domain", where=f"sample_id {prompts[0].sample_id}", found=repr(domain)
-        )
+        raise ZgcmError("No judge for this domain", where=named(prompts[0]), found=repr(domain))
 
     def take_retries(self) -> int:
         """How often the sandbox had to be asked again since the last call; no verdict changed by it."""

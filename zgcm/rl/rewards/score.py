@@ -13,6 +13,7 @@ from typing import Any
 from zgcm.config.rl import Sandbox
 from zgcm.errors import ZgcmError
 from zgcm.rl.completion import python_program, visible_answer
+from zgcm.rl.disjoint import named
 from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.instruction import fraction
 from zgcm.rl.rewards.math import candidate, decided_without_parsing
@@ -100,7 +101,7 @@ def score_instructions(answers: Answers, prompts: Sequence[Prompt], pool: Verifi
     for key, checked in found.items():
         if checked.failure and checked.failure not in NOT_JUDGED:
             raise ZgcmError(
-                "A checker of instructions failed", where=f"sample_id {asked[key].sample_id}",
+                "A checker of instructions failed", where=named(asked[key]),
                 found=checked.failure,
                 hint="leave the prompt out, or correct its ifeval_spec; the answer was not scored 0",
             )  # fmt: skip
