@@ -15,8 +15,9 @@ from zgcm.corpus.arithmetic import prompts as sums
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_bytes
 from zgcm.rl.completion import python_program
+from zgcm.rl.disjoint import check_disjoint
 from zgcm.rl.formats import write_assets
-from zgcm.rl.prompts import check_disjoint, validate
+from zgcm.rl.prompts import validate
 from zgcm.rl.rewards.instruction import fraction, satisfied
 from zgcm.rl.sandbox.assets import load
 from zgcm.rl.sandbox.image import image
