@@ -20,6 +20,8 @@ rule pass_rates:
         slurm_extra=difficulty_slurm_extra,
     conda:
         "../envs/rollout.yaml"
+    container:
+        container_image("rollout")
     message:
         "Measure pass rates of prompts shard {wildcards.shard} of {wildcards.stage}"
     shell:
@@ -46,6 +48,8 @@ rule difficulty:
         slurm_partition=step_partition("mix"),
     conda:
         "../envs/rollout.yaml"
+    container:
+        container_image("rollout")
     message:
         "Choose the prompts of {wildcards.stage} by their pass rates"
     shell:
@@ -83,6 +87,8 @@ for stage in RECIPE.rl_stages():
             slurm_extra=stage_slurm_extra,
         conda:
             "../envs/rollout.yaml"
+        container:
+            container_image("rollout")
         message:
             "Train {wildcards.stage} by reinforcement"
         shell:

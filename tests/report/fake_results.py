@@ -18,6 +18,7 @@ from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.io import canonical_json, write_bytes, write_json
 from zgcm.layout import Layout, mix_shards, source_shards
+from zgcm.rundir import difficulty
 from zgcm.rundir.manifest import write_manifest
 from zgcm.train import lengths
 
@@ -177,10 +178,13 @@ def fake_rl(
             "mean_raw_reward": min(skill(step) + chance.gauss(0, 0.02), 1),
             "responses": stage.batch_size * stage.rollout.sampling.n_samples,
             "mean_tokens": 21.5,
+            "mean_tokens_right": 20.5,
+            "truncated": 0.02,
         }
         for step in range(1, reached + 1)
     ]
     write_bytes(run / "reward.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    fake_difficulty(layout, name, stage.domain)
     evaluations = []
     for version in sorted({*range(0, reached + 1, stage.evaluation.every_steps), reached}):
         stats = {
@@ -206,6 +210,19 @@ def fake_rl(
         write_bytes(layout.done(name), canonical_json(done_file) + b"\n")
         fake_export(layout, name)
     return start + 48.0 / 3600
+
+
+def fake_difficulty(layout: Layout, name: str, domain: str) -> None:
+    """100 prompts, of which those with all eight right are left out."""
+    rows = [
+        {
+            "row": row, "sample_id": str(row), "domain": domain, "samples": 8, "passes": row % 9,
+            "pass_rate": row % 9 / 8, "mean_reward": row % 9 / 8, "mean_tokens": 20.0, "truncated": 0.0,
+            "kept": row % 9 < 8, "reason": "" if row % 9 < 8 else "too_easy",
+        }
+        for row in range(100)
+    ]  # fmt: skip
+    difficulty.write_table(layout.difficulty(name), difficulty.DECIDED, rows, {"recipe_id": "", "policy": ""})
 
 
 if __name__ == "__main__":

@@ -1,15 +1,19 @@
 """The page: self-contained, well-formed, complete, the same bytes each time, and honest when unfinished."""
 
 import html
+import json
 import re
+import shutil
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 from zgcm.config.recipe import Recipe
 from zgcm.io import write_json
 from zgcm.layout import Layout
+from zgcm.report import reinforcement
 from zgcm.report.counts import source_counts
 from zgcm.report.page import render, write_report
 
@@ -47,7 +51,8 @@ def test_every_tag_is_closed_in_order(page: str) -> None:
 
 def test_drawings_are_well_formed_xml(page: str, tiny: Recipe) -> None:
     drawings = re.findall(r'<svg viewBox.*?role="img".*?</svg>', page, re.DOTALL)
-    assert len(drawings) == 2 * (2 + len(tiny.rl_stages()))  # pipeline, loss, rewards; each wide and narrow
+    # pipeline and loss; of each RL stage difficulty, reward, lengths and truncation; each wide and narrow
+    assert len(drawings) == 4 + 8 * len(tiny.rl_stages())
     for drawing in drawings:
         ElementTree.fromstring(drawing)
 
@@ -117,3 +122,24 @@ def test_assumed_weights_are_flagged(tiny: Recipe, complete: Layout) -> None:
     page = html.unescape(render(tiny.model_copy(update={"mixes": mixes}), complete))
     assert "weights were never published; the recipe's are an assumption: midtrain_mix16." in page
     assert page.count("weights assumed") >= 2  # in the picture and in the table
+
+
+def test_the_histogram_says_what_was_kept(page: str) -> None:
+    assert re.search("89 of 100 prompts kept; 11 too easy; mean pass rate 49.5.%", html.unescape(page))
+    assert page.count('class="column out"') * 8 == page.count('class="column"')
+    assert "8 of 8: 11 prompts, left out" in page and "0 of 8: 12 prompts, kept" in page
+
+
+def test_a_mixed_stage_has_a_named_line_a_domain(tiny: Recipe, complete: Layout, tmp_path: Path) -> None:
+    layout = Layout(shutil.copytree(complete.root, tmp_path / "results"))
+    (run,) = layout.runs("rl_math").iterdir()
+    rows = [json.loads(line) for line in (run / "reward.jsonl").read_text().splitlines()]
+    for row in rows:
+        facts = {"mean_raw_reward": 0.5, "responses": 8, "mean_tokens": 20.0, "truncated": 0.1}
+        row["domains"] = dict.fromkeys(("code", "if", "math"), facts)
+    (run / "reward.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    section = reinforcement.section(layout, "rl_math")
+    for chart in ("reward_wide", "lengths_narrow", "truncated_wide"):
+        for domain in ("code", "if", "math"):
+            assert f">{domain}</text>" in section[chart]
+    assert section["domains"] == ["code", "if", "math"]

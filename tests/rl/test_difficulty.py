@@ -69,7 +69,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def root(exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
-    monkeypatch.setattr("bandit.make_policy", lambda directory, **_: None)
+    monkeypatch.setattr("bandit.make_policy", lambda *_, **__: None)
     monkeypatch.setattr("zgcm.rl.rollout.Engine", FakeEngine)
     monkeypatch.setattr(difficulty.os, "environ", {})
     FakeEngine.asked = Counter()

@@ -103,6 +103,40 @@ def test_a_step_is_the_gradient_of_the_formula(policy: Path) -> None:
     assert stats["logprob_gap_max"] < 1e-5 and stats["clipped_fraction"] == 0
 
 
+def vocabulary_wide(learner: Learner, items: list[Trajectory]) -> tuple[int, int]:
+    """Of a forward and backward pass over all response tokens: the largest block of logits made at once, and
+    the elements of matrices as wide as the vocabulary that are kept for the backward pass."""
+    blocks, kept = [0], [0]
+    width = learner.model.config.vocab_size
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept[0] += tensor.numel() if tensor.ndim == 2 and tensor.shape[-1] == width else 0
+        return tensor
+
+    hook = learner.model.lm_head.register_forward_hook(lambda *passed: blocks.append(passed[2].numel()))
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        learner._logprobs(micro_batch(items, packed=False, device=torch.device("cpu")))[0].sum().backward()
+    hook.remove()
+    return max(blocks), kept[0]
+
+
+def test_full_logits_never_exist_at_once(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 69,632 tokens and 154,880 words they would be 43 GB; and again 43 GB for the backward pass."""
+    learner, items = build(policy), batch()
+    width = learner.model.config.vocab_size
+    everything = width * sum(len(item.token_ids) for item in items)
+    assert vocabulary_wide(learner, items)[0] == everything
+    assert vocabulary_wide(learner, items)[1] >= everything, "one chunk alone may keep them"
+    whole = [parameter.grad.clone() for parameter in learner.model.parameters()]
+    learner.model.zero_grad()
+    rows = 8
+    monkeypatch.setattr("zgcm.rl.learner.LOGITS_CHUNK", rows * width)
+    assert vocabulary_wide(learner, items) == (rows * width, 0)
+    for parameter, twice in zip(learner.model.parameters(), whole, strict=True):
+        # sums in another order: single elements that nearly cancel differ by 1e-3, the gradient does not
+        assert (parameter.grad * 2 - twice).norm() <= 1e-5 * twice.norm()
+
+
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 def test_saved_state_continues_bit_for_bit(policy: Path, tmp_path: Path, optimizer: str) -> None:
     straight = build(policy, optimizer=optimizer)

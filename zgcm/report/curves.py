@@ -4,7 +4,7 @@ Each is drawn for a width, since a phone needs larger text relative to the drawi
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zgcm import numbers
@@ -28,7 +28,8 @@ class Reward:
     """One RL stage. Points are (policy version or step, reward); evaluations carry their standard error."""
 
     stage: str
-    training: Sequence[Point]
+    training: Mapping[str, Sequence[Point]]
+    """Domain -> points; of a stage of one domain the only name is empty."""
     evaluations: Sequence[tuple[float, float, float]]
 
 
@@ -119,13 +120,13 @@ def label_rows(
 
 def reward_chart(reward: Reward, width: float, height: float, class_: str) -> str:
     """Mean raw reward (share of right answers) of the evaluations, and of each training step's rollouts."""
-    steps = [x for x, *_ in reward.evaluations] + [x for x, _ in reward.training]
+    steps = [x for x, *_ in reward.evaluations] + [x for line in reward.training.values() for x, _ in line]
     frame = Frame(46, 28, width - 16, height - 34, 0, max([*steps, 1]), 0, 1)
     levels = [(value, numbers.percent(value, 0)) for value in ticks(0, 1, 5)]
     parts = axes(frame, levels, "step", "reward", width)
-    if reward.training:
-        parts.append(polyline(frame.place(thin(reward.training, int(2 * width))), "curve faint"))
-    parts.append(polyline(frame.place([(x, mean) for x, mean, _ in reward.evaluations]), "curve"))
+    parts += named_lines(frame, reward.training, "curve faint" if len(reward.training) == 1 else "curve")
+    if len(reward.evaluations) > 1:
+        parts.append(polyline(frame.place([(x, mean) for x, mean, _ in reward.evaluations]), "curve"))
     for step, mean, error in reward.evaluations:
         x, y = frame.x(step), frame.y(mean)
         low, high = frame.y(max(mean - 2 * error, 0)), frame.y(min(mean + 2 * error, 1))
@@ -141,8 +142,55 @@ def reward_chart(reward: Reward, width: float, height: float, class_: str) -> st
     )
 
 
+def lines_chart(
+    lines: Mapping[str, Sequence[Point]],
+    y_name: str,
+    label: str,
+    width: float,
+    height: float,
+    class_: str,
+    *,
+    share: bool = False,
+) -> str:
+    """Lines against the step, their names above the plot; `share`: values are shares, in per cent."""
+    points = [point for line in lines.values() for point in line]
+    most = max(y for _, y in points)
+    high = max(min(most * 1.15, 1), 0.05) if share else most * 1.15 or 1
+    frame = Frame(46, 28, width - 16, height - 34, 0, max(max(x for x, _ in points), 1), 0, high)
+    values = ticks(0, high, 4)
+    form = (lambda value: numbers.percent(value, 0 if high > 0.1 else 1)) if share else numbers.short
+    parts = axes(frame, [(value, form(value)) for value in values], "step", y_name, width)
+    return drawing(width, height, [*parts, *named_lines(frame, lines, "curve")], label, f"chart {class_}")
+
+
+LINES = ("", " second", " third")
+"""Classes by which lines of one drawing differ, in colour and dashes."""
+
+
+def named_lines(frame: Frame, lines: Mapping[str, Sequence[Point]], class_: str) -> list[str]:
+    """Each line; those with a name have it in a row above the plot, behind a piece of the line."""
+    parts = []
+    x = frame.right
+    for place, (name, points) in reversed(list(enumerate(lines.items()))):
+        kind = LINES[place % len(LINES)]
+        parts.append(polyline(frame.place(thin(points, int(2 * (frame.right - frame.left)))), class_ + kind))
+        if name:
+            y = frame.top - 12
+            parts.append(text(x, y, name, "label" + kind, "end"))
+            x -= CHARACTER * len(name) + 6
+            parts.append(polyline([(x - 22, y - 4), (x, y - 4)], class_ + kind))
+            x -= 22 + 16
+    return parts
+
+
 def axes(
-    frame: Frame, levels: Sequence[tuple[float, str]], x_name: str, y_name: str, width: float
+    frame: Frame,
+    levels: Sequence[tuple[float, str]],
+    x_name: str,
+    y_name: str,
+    width: float,
+    *,
+    x_ticks: bool = True,
 ) -> list[str]:
     """Grid lines at `levels` with their words, ticks below, names of both axes in the corners."""
     parts = []
@@ -152,12 +200,15 @@ def axes(
             tag("line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="grid"),
             text(frame.left - 7, y + 4, words, "tick", "end"),
         ]
-    for value in ticks(frame.x_low, frame.x_high, int(width // 110)):
+    for value in ticks(frame.x_low, frame.x_high, int(width // 110)) if x_ticks else ():
         if value != int(value):  # half a step or half a token
             continue
         words = numbers.short(value)
         x = min(frame.x(value), width - CHARACTER * len(words) / 2)
         parts.append(text(x, frame.bottom + 16, words, "tick", "middle"))
     parts.append(text(frame.right, frame.bottom + 31, x_name, "tick", "end"))
-    parts.append(text(frame.left - 7, frame.top - 10, y_name, "tick", "end"))
+    fits = CHARACTER * len(y_name) < frame.left - 7
+    parts.append(
+        text(frame.left - 7 if fits else 0, frame.top - 10, y_name, "tick", "end" if fits else "start")
+    )
     return parts

@@ -13,17 +13,15 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from zgcm import numbers
 from zgcm.config.recipe import Recipe
 from zgcm.io import write_text
 from zgcm.layout import Layout
-from zgcm.report import counts, curves, dag, graph, notes, sections
+from zgcm.report import counts, curves, dag, graph, notes, reinforcement, sections
+from zgcm.report.reinforcement import NARROW, WIDE
 from zgcm.report.table import first_tokens, stage_table
 from zgcm.rundir import manifest, runs
 from zgcm.rundir.evaluations import evaluations
 from zgcm.status import STATES
-
-WIDE, NARROW = (1002.0, 360.0), (360.0, 300.0)
 
 
 def write_report(recipe: Recipe, layout: Layout) -> Path:
@@ -47,7 +45,11 @@ def render(recipe: Recipe, layout: Layout) -> str:
         "mark": lambda state: Markup(dag.state_mark(5.5, 5.5, state)),
         **picture(recipe, layout, rows, sources, mixes),
         **losses(recipe, layout),
-        "rewards": [reward_section(layout, name) for name in recipe.rl_stages() if evaluations(layout, name)],
+        "rewards": [
+            reinforcement.section(layout, name)
+            for name in recipe.rl_stages()
+            if evaluations(layout, name) or layout.difficulty(name).is_file()
+        ],
         "stages": [sections.stage_words(layout, row) for row in rows],
         "total_time": sections.total_time(rows),
         "sources": [sections.source_words(row) for row in sources],
@@ -118,32 +120,3 @@ def loss_points(recipe: Recipe, layout: Layout, name: str) -> list[tuple[float, 
         return []
     start = first_tokens(recipe, layout, name)
     return [(row["consumed_tokens"] - start, row["loss"]) for row in runs.read_lines(run / "loss.jsonl")]
-
-
-def reward_section(layout: Layout, name: str) -> dict[str, Any]:
-    """The reward chart of an RL stage in both widths, and its evaluations as a table."""
-    found = evaluations(layout, name)
-    run = runs.current_run(layout, name)
-    training = (
-        [(row["step"], row["mean_raw_reward"]) for row in runs.read_lines(run / "reward.jsonl")]
-        if run
-        else []
-    )
-    reward = curves.Reward(name, training, [(e.version, e.mean, e.error) for e in found])
-    completions = {e.completions for e in found}
-    return {
-        "stage": name,
-        "wide": Markup(curves.reward_chart(reward, *WIDE, "wide")),
-        "narrow": Markup(curves.reward_chart(reward, *NARROW, "narrow")),
-        "has_training": bool(training),
-        "completions": f"{completions.pop():,}" if len(completions) == 1 else "",
-        "evaluations": [
-            {
-                "version": e.version,
-                "mean": numbers.percent(e.mean),
-                "error": numbers.percent(e.error),
-                "completions": f"{e.completions:,}",
-            }
-            for e in found
-        ],
-    }

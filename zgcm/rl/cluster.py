@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
 from zgcm.io import write_text
+from zgcm.rl.nodes import ray_nodes, wait_for_nodes
 
-ADDRESS = "ZGCM_RAY_ADDRESS"
-"""Set by the multi-node launcher to the cluster it started for this job. RAY_ADDRESS is not read."""
 SESSION_PATH_LENGTH = 75
 """session_2026-01-31_23-59-59_123456_1234567/sockets/plasma_store; a socket's path has at most 107 bytes."""
 OBJECT_STORE_BYTES = 256 << 20
@@ -25,19 +25,31 @@ ENVIRONMENT = {
 
 
 @contextlib.contextmanager
-def ray_cluster(*, cpus: int, gpus: int, logs: Path) -> Iterator[None]:
-    """Ray is initialised inside the block. On failure Ray's own logs are kept in `logs`."""
+def ray_for(stage: RLStage, actors: int, logs: Path) -> Iterator[None]:
+    """Ray for a stage's actors: on this machine, or over the nodes of its Slurm job."""
+    if stage.resources.nodes == 1:
+        with ray_cluster(cpus=actors, gpus=stage.resources.gpus_per_node, logs=logs):
+            yield
+        return
     os.environ.update(ENVIRONMENT)
     import ray
 
-    address = os.environ.get(ADDRESS)
-    if address:
+    seconds = stage.rollout.setup_timeout
+    with ray_nodes(stage.resources, logs.with_name("ray_nodes"), seconds) as address:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         try:
+            wait_for_nodes(stage.resources.nodes, seconds)
             yield
         finally:
             ray.shutdown()
-        return
+
+
+@contextlib.contextmanager
+def ray_cluster(*, cpus: int, gpus: int, logs: Path) -> Iterator[None]:
+    """Ray of this machine inside the block. On failure Ray's own logs are kept in `logs`."""
+    os.environ.update(ENVIRONMENT)
+    import ray
+
     directory = start_local(cpus=cpus, gpus=gpus, logs=logs)
     try:
         yield

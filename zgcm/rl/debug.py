@@ -105,11 +105,10 @@ def _shown(update: dict[str, float]) -> str:
 @contextlib.contextmanager
 def _actors(stage: RLStage, count: int) -> Iterator[bool]:
     """Ray for `count` actors; yields whether they run on CPUs. Its logs are kept when something fails."""
-    from zgcm.rl.cluster import ray_cluster
+    from zgcm.rl.cluster import ray_for
 
-    gpus = stage.resources.gpus_per_node
     logs = Path(tempfile.mkdtemp(prefix="zgcm-rl-"))
     say(f"Starting Ray and {count} actor(s); that takes up to a minute (logs of a failure: {logs})")
-    with ray_cluster(cpus=count, gpus=gpus, logs=logs / "ray"):
-        yield gpus == 0
+    with ray_for(stage, count, logs / "ray"):
+        yield stage.resources.gpus_per_node == 0
     shutil.rmtree(logs)

@@ -19,6 +19,7 @@ from zgcm.rl import attempts, contract, disjoint, markers, prompts, recover
 from zgcm.rl.prompts import Prompt
 from zgcm.rundir import difficulty, owner
 from zgcm.rundir.manifest import is_complete, verify_manifest
+from zgcm.slurm.launcher import require_job
 from zgcm.stopping import deferring
 
 if TYPE_CHECKING:
@@ -97,14 +98,13 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
 def train_with_actors(run: Run) -> dict[str, float]:
     """Start Ray, engines and learner, train, stop them. Returns seconds by part."""
     from zgcm.rl.actors import Learners, Rollouts
-    from zgcm.rl.cluster import ray_cluster
+    from zgcm.rl.cluster import ray_for
     from zgcm.rl.grpo import Loop
     from zgcm.rl.rewards.router import judges
 
     stage = run.stage
     cpu = stage.resources.gpus_per_node == 0
     actors = stage.rollout.engines + stage.learner.processes
-    gpus = 0 if cpu else stage.resources.gpus_per_node
     with contextlib.ExitStack() as stack:
         begun = time.monotonic()
         engines, learning = stage.rollout.engines, stage.learner.processes
@@ -114,7 +114,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
         )
         every = [*run.train, *run.valid]
         judging = stack.enter_context(judges(stage, every, run.special_tokens, run.directory))
-        stack.enter_context(ray_cluster(cpus=actors, gpus=gpus, logs=run.directory / "logs" / "ray"))
+        stack.enter_context(ray_for(stage, actors, run.directory / "logs" / "ray"))
         ray_seconds = time.monotonic() - begun
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
         learners = Learners(run.policy, stage, cpu=cpu)
@@ -141,6 +141,16 @@ def check_consistent(name: str, stage: RLStage) -> None:
             "There is no reference policy for a KL term",
             where=f"{where}.learner.kl_coefficient",
             expected="0",
+        )
+    require_job(stage.resources.nodes)
+    engines, learners = stage.rollout.engines * stage.rollout.tensor_parallel, stage.learner.processes
+    gpus = stage.resources.nodes * stage.resources.gpus_per_node
+    if 0 < gpus < engines + learners:
+        raise ZgcmError(
+            "Engines and learner need more GPUs than the stage asks for",
+            where=f"{where}.resources",
+            found=f"{engines} for engines and {learners} for the learner, of {gpus}",
+            hint="fewer rollout.engines or learner.processes, or more resources.nodes",
         )
     if stage.learner.weight_transfer != "object_store":
         raise ZgcmError(

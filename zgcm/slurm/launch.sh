@@ -75,7 +75,7 @@ rm -f "$log.first_failed" "$log.step"
 gpus_option=()
 [ "$gpus" = 0 ] || gpus_option=(--gpus-per-node="$gpus")
 srun --overlap --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 "${gpus_option[@]}" --cpus-per-task="$cpus" \
-	--kill-on-bad-exit=1 --wait=60 "$(realpath "$0")" --on-node "$log" "$@" &
+	--kill-on-bad-exit=1 --wait=60 --immediate=600 "$(realpath "$0")" --on-node "$log" "$@" &
 step=$!
 # srun itself would answer SIGTERM by killing the step.
 trap 'scancel --signal=TERM "$(cat "$log.step")" || true' TERM USR1 USR2
