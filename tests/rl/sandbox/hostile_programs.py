@@ -53,7 +53,7 @@ HOSTILE = {
         "def square(x): return 0"
     ),
     "symlink out of the scratch space": (
-        "import os\nos.symlink('/', '/tmp/root')\ntry: open('/tmp/root/usr/lib/x', 'w')\nexcept OSError: pass\n"
+        "import os\nos.symlink('/', '/tmp/link')\ntry: open('/tmp/link/usr/lib/x', 'w')\nexcept OSError: pass\n"
         "def square(x): return 0"
     ),
     "signals to the parent and to all": "import os\nos.kill(os.getppid(), 9)\nos.kill(-1, 9)",
