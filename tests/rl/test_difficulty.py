@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from bandit import make_tokenizer, prepare, prompt_rows
@@ -231,6 +233,16 @@ def test_a_damaged_table_is_told(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1 and no more")
     with pytest.raises(ZgcmError, match="Not a table of pass rates"):
         tables.read_table(path)
+    good = {name: [0] for name in tables.MEASURED.names} | {"sample_id": ["a"], "domain": ["math"]}
+    for metadata, columns in (
+        (b"[1]", good),
+        (b"{}", {name: good[name] for name in ("row", "sample_id")}),
+        (b"{}", good | {"passes": ["many"]}),
+        (b"{}", good | {"passes": [None]}),
+    ):
+        pq.write_table(pa.table(columns).replace_schema_metadata({tables.MADE_WITH: metadata}), path)
+        with pytest.raises(ZgcmError, match="Not a table of pass rates"):
+            tables.read_table(path)
 
 
 @pytest.mark.long

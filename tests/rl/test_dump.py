@@ -75,6 +75,19 @@ def test_dumps_that_do_not_belong_are_refused(root: Path, tmp_path: Path) -> Non
         )
         with pytest.raises(ZgcmError, match=said):
             debug.train_only(recipe, layout, "rl_math", tmp_path / "other")
+    for damage in (
+        {"step": 0},
+        {"logprobs": [0.0]},
+        {"token_ids": []},
+        {"prompt_ids": [None]},
+    ):
+        dump.write_dump(tmp_path / "damaged", [*rows[:-1], rows[-1] | damage], stage="rl_math", policy="")
+        with pytest.raises(ZgcmError, match="damaged row"):
+            dump.read_dump(tmp_path / "damaged")
+    words = pyarrow.parquet.read_table(root / "dump").set_column(0, "step", pyarrow.array(["1"] * len(rows)))
+    pyarrow.parquet.write_table(words, tmp_path / "words")
+    with pytest.raises(ZgcmError, match="no step of type int32"):
+        dump.read_dump(tmp_path / "words")
     pyarrow.parquet.write_table(pyarrow.table({"step": [1]}), tmp_path / "table")
     (tmp_path / "text").write_text("{}")
     for name, said in (

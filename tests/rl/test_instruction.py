@@ -29,6 +29,8 @@ SENTENCES = constraint("length_constraints:number_sentences", relation="at least
         ("Dr. Smith met Mr. Jones at 5 p.m. They left.", SENTENCES, False),
         ('{"a": 1}', constraint("detectable_format:json_format"), True),
         ("{a: 1}", constraint("detectable_format:json_format"), False),
+        ("[" * 60_000, constraint("detectable_format:json_format"), False),
+        ('{"a":' * 20_000, constraint("detectable_format:json_format"), False),
         ("the cat sat", constraint("keywords:existence", keywords=["cat"]), True),
         ("the cat sat", constraint("keywords:forbidden_words", forbidden_words=["cat"]), False),
         ("this is a small text in english", constraint("change_case:english_lowercase"), True),
@@ -95,10 +97,10 @@ def test_a_checker_that_raises_is_no_wrong_answer(monkeypatch: pytest.MonkeyPatc
         def build_description(self) -> None: ...
         def get_instruction_args(self) -> None: ...
         def check_following(self, answer: str) -> bool:
-            raise RecursionError(answer)
+            raise ZeroDivisionError(answer)
 
     monkeypatch.setattr(instruction, "registry", lambda: {"x": Broken})
-    with pytest.raises(ZgcmError, match="RecursionError"):
+    with pytest.raises(ZgcmError, match="ZeroDivisionError"):
         instruction.satisfied("a", [constraint("x")])
 
 

@@ -81,23 +81,45 @@ def read_dump(path: Path) -> Dump:
         )
     try:
         table = pyarrow.parquet.read_table(path)
-    except (pyarrow.ArrowInvalid, OSError) as error:
+    except (pyarrow.ArrowException, OSError) as error:
         raise ZgcmError(
             "Not a readable parquet file", where=str(path), found=str(error).splitlines()[0]
         ) from error
-    header = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    header = {
+        key.decode(errors="replace"): value.decode(errors="replace")
+        for key, value in (table.schema.metadata or {}).items()
+    }
     missing = [name for name in HEADER if name not in header]
     missing += [name for name in NEEDED if name not in table.column_names]
+    missing += [
+        f"{name} of type {_schema().field(name).type}"
+        for name in NEEDED
+        if name in table.column_names and table.schema.field(name).type != _schema().field(name).type
+    ]
     if missing:
         raise ZgcmError(
             "Not a dump of `zgcm rl --rollout-only`", where=str(path), found="no " + ", ".join(missing)
         )
     batches: dict[int, list[Trajectory]] = {}
-    for row in table.select(NEEDED).to_pylist():
+    for place, row in enumerate(table.select(NEEDED).to_pylist()):
+        if not _is_whole(row):
+            raise ZgcmError(
+                "A damaged row of a dump", where=f"{path}, row {place}",
+                found=f"step {row['step']}", hint="make it again with: zgcm rl STAGE --rollout-only",
+                expected="a step from 1, tokens, and as many log-probabilities as the response has tokens",
+            )  # fmt: skip
         batch = batches.setdefault(row["step"], [])
         if row["advantage"] is not None:
             batch.append(Trajectory(row["prompt_ids"], row["token_ids"], row["logprobs"], row["advantage"]))
     return Dump(header["stage"], header["policy"], dict(sorted(batches.items())))
+
+
+def _is_whole(row: dict[str, Any]) -> bool:
+    step, prompt, tokens, logprobs = (row[name] for name in NEEDED[:4])
+    numbers = (prompt or []) + (tokens or []) + (logprobs or [])
+    return bool(
+        step and step >= 1 and prompt and tokens and logprobs and len(tokens) == len(logprobs)
+    ) and not any(number is None for number in numbers)
 
 
 def _schema() -> "pyarrow.Schema":

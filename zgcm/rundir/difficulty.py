@@ -69,8 +69,13 @@ def read_table(path: Path) -> tuple[list[Row], dict[str, str]]:
         )
     try:
         table = pq.read_table(path, partitioning=None)
-        made_with = json.loads(table.schema.metadata[MADE_WITH])
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        made_with = {
+            str(key): str(value) for key, value in json.loads(table.schema.metadata[MADE_WITH]).items()
+        }
+        for field in _MEASURED:
+            if table.schema.field(field.name).type != field.type or table.column(field.name).null_count:
+                raise ValueError(f"the column {field.name} is damaged")
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ZgcmError(
             "Not a table of pass rates", where=str(path), found=str(error)[:200],
             hint="remove it and run the step that makes it",

@@ -1,8 +1,10 @@
 """The service over HTTP: token, protocol, limits, back-pressure, drain."""
 
+import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -11,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import requests
@@ -22,6 +25,7 @@ from zgcm.rl.sandbox import assets, token
 from zgcm.rl.sandbox.assets import AssetError
 from zgcm.rl.sandbox.client import Client, SandboxRefused, SandboxUnavailable
 from zgcm.rl.sandbox.request import BadRequest, parse
+from zgcm.rl.sandbox.server import Service, serve
 
 TOKEN = "t" * 32
 OPTIONS = ("--port", "0", "--slots", "2", "--queue", "3")
@@ -178,6 +182,25 @@ def test_assets_are_what_their_names_say(tmp_path: Path) -> None:
     assert assets.load(tmp_path, HASHES["code_stdio"], "code_stdio")[0]["output"] == "2"
 
 
+@pytest.mark.parametrize("packed", [b"[", b"\xff", b"[" * 100_000, b'{"a": 1}'])
+def test_assets_with_a_right_name_that_are_no_tests(tmp_path: Path, packed: bytes) -> None:
+    name = sha256_bytes(packed)
+    write_assets(tmp_path, {name: packed})
+    with pytest.raises(AssetError, match="No list of tests"):
+        assets.load(tmp_path, name, "code")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "nosuch.invalid"])
+def test_an_address_that_is_taken_or_unknown(host: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with ThreadPoolExecutor(1) as threads:
+            made = Service(Mock(), Path(), TOKEN, {}, 1, threads)
+            with pytest.raises(ZgcmError, match="cannot listen"):
+                asyncio.run(serve(made, host, taken.getsockname()[1], print))
+
+
 def test_the_published_order_of_tests() -> None:
     assert assets.chosen(6, "0" * 64, 6) == [1, 5, 4, 0, 3, 2]
 
@@ -190,6 +213,9 @@ def test_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         token.read(file)
     file.chmod(0o600)
     assert token.read(file) == TOKEN
+    file.write_bytes(b"\xff" * 40)
+    with pytest.raises(ZgcmError, match="not plain text"):
+        token.read(file)
     monkeypatch.setenv(token.VARIABLE, "short")
     with pytest.raises(ZgcmError, match="at least 32"):
         token.read(None)

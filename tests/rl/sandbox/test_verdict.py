@@ -84,6 +84,10 @@ def test_tasks(judge: Sandbox, name: str) -> None:
         "assert {f(2)} == {0}",
         "assert f(2) is True",
         "try:\n    assert f(2) == 4\nexcept TypeError:\n    pass",
+        "r = f(2)\nassert r == [1, 2]\nr.sort()",
+        "r = f('a')\nassert r == 'b' and 'b' in r\nr.lower()",
+        "assert f(2).startswith('ab')",
+        "assert f(2).issubset({4}) and f(2).count(4)",
     ],
 )
 def test_an_object_never_decides_about_a_value_of_the_test(judge: Sandbox, test: str) -> None:
@@ -104,6 +108,46 @@ def test_a_failed_assertion_in_a_callback_cannot_be_swallowed(judge: Sandbox) ->
     test = "def g(x):\n    assert x == 5\napply(g)"
     program = "def apply(g):\n    try: g(4)\n    except BaseException: pass"
     assert not judge.call(program, test, 5).passed
+
+
+LOOPS = (
+    "for x, y in zip(map(f, [1, 2]), [1, 4]): assert x == y",
+    "assert all(map(lambda case: f(case[0]) == case[1], [(1, 1), (2, 4)]))",
+    "assert not list(filter(lambda case: f(case[0]) != case[1], [(1, 1), (2, 4)]))",
+)
+
+
+@pytest.mark.parametrize("test", LOOPS)
+def test_an_exception_does_not_end_the_loop_of_a_test(judge: Sandbox, test: str) -> None:
+    program = "class E(StopIteration): pass\ndef f(x): raise E if x > 1 else StopIteration"
+    assert "RuntimeError" in judge.call(program, test, 5).reason
+    assert judge.call("def f(x): return x * x", test, 5).passed
+
+
+def test_iterators_of_the_program_still_end(judge: Sandbox) -> None:
+    test = "assert list(f(3)) == [0, 1, 2]\ng = f(1)\nnext(g)\ntry: next(g)\nexcept StopIteration: pass"
+    assert judge.call("def f(x): yield from range(x)", test, 5).passed
+
+
+def test_a_module_of_the_standard_library_is_no_name_of_the_program(judge: Sandbox) -> None:
+    forged = "class math:\n    isclose = staticmethod(lambda *a: True)\ndef f(x): return 1.0"
+    assert not judge.call(forged, "assert math.isclose(f(2), 4.0)", 5).passed
+    assert judge.call("def f(x): return x * 2.0", "assert math.isclose(f(2), 4.0)", 5).passed
+    assert judge.call("def bisect(x): return x", "assert bisect(2) == 2", 5).passed
+
+
+def test_text_of_the_program_is_not_executed(judge: Sandbox) -> None:
+    test = "assert eval(f(2)) == 4"
+    for text in ("__import__('os')._exit(0)", "[x for x in ().__class__.__base__.__subclasses__()]", "print"):
+        assert not judge.call(f"def f(x): return {text!r}", test, 5).passed
+    assert judge.call("def f(x): return '(1 + 3) * 2 ** 0'", test, 5).passed
+    assert not judge.call("def f(x): return 'raise SystemExit'", "exec(f(2))", 5).passed
+
+
+def test_a_test_whose_process_dies_fails_and_stops_nobody(judge: Sandbox) -> None:
+    outcome = judge.call("def f(x): return x", "import os\nos._exit(f(0))", 5)
+    assert not outcome.passed and "twice" in outcome.reason
+    assert judge.call(HONEST, TEST, 5).passed
 
 
 def test_a_bare_except_does_not_hide_the_end(judge: Sandbox) -> None:
@@ -149,6 +193,12 @@ def test_programs_that_read_and_write(
         ("1 2 3", "1 2", False),
         ("007", "7", True),
         ("10000001", "10000000", False),
+        ("1000000.5", "1000000", False),
+        ("1000000.0", "1000000", True),
+        ("1.2345678901e17", "123456789012345678", False),
+        ("1e400", "1" + "0" * 400, True),
+        ("1e17", "1" + "0" * 400, False),
+        ("sNaN", "1", False),
         ("", "", True),
     ],
 )

@@ -121,6 +121,10 @@ def satisfied(answer: str | None, spec: list[dict[str, Any]]) -> list[bool]:
         try:
             checker, _ = _checker(constraint)
             verdicts.append(bool(checker.check_following(answer)))
+        except (
+            RecursionError
+        ):  # `[` a thousand times is no JSON. The preflight's answer was no trouble: this is
+            verdicts.append(False)  # the answer's own doing, and no model may stop its training by it
         except Exception as error:
             raise ZgcmError(
                 f"The checker {constraint.get('instruction_id')} failed; the answer counts as not judged",

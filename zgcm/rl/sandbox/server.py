@@ -154,7 +154,14 @@ async def serve(
     runner = web.AppRunner(service.application(), access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, host, port, backlog=512)
-    await site.start()
+    try:
+        await site.start()
+    except OSError as problem:
+        await runner.cleanup()
+        raise ZgcmError(
+            "The sandbox cannot listen", where=f"{host}:{port}", found=problem.strerror or str(problem),
+            hint="another --port (0 takes a free one), or a --host of this machine",
+        ) from problem  # fmt: skip
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     if parent is None:

@@ -21,7 +21,7 @@ def read(file: Path | None) -> str:
                 found="no file" if mode is None else f"mode {mode:04o}", expected="mode 0600",
                 hint=f"(umask 077; openssl rand -hex 32 > {file})",
             )  # fmt: skip
-    token = file.read_text().strip() if file else os.environ.get(VARIABLE, "").strip()
+    token = file.read_text(errors="replace").strip() if file else os.environ.get(VARIABLE, "").strip()
     if len(token) < CHARACTERS or not token.isascii() or not token.isprintable():
         raise ZgcmError(
             "No token" if not token else "The token is too short, or not plain text", where=where,

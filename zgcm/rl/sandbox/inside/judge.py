@@ -13,6 +13,7 @@ import socket
 import symtable
 import sys
 import types
+from collections import Counter, deque
 from typing import Any
 
 from . import wire
@@ -20,6 +21,15 @@ from .peer import Far, Peer
 from .wire import Gone, Violation
 
 MEMORY_BYTES = 2 << 30
+OF_DATA = frozenset(
+    name
+    for kind in (str, bytes, bytearray, list, tuple, dict, set, range, int, float, complex, deque, Counter)
+    for name in dir(kind)
+)
+EVALUATED = (
+    *(ast.Expression, ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Load, ast.BinOp, ast.UnaryOp),
+    *(ast.BoolOp, ast.Compare, ast.IfExp, ast.operator, ast.unaryop, ast.boolop, ast.cmpop),
+)
 
 
 def main(descriptor: int) -> None:
@@ -78,8 +88,12 @@ def run(peer: Peer, test: str) -> None:
     tree = ast.parse(test)
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
+    module.__dict__.update(eval=_value, exec=_refused, compile=_refused)
     classes = used_as_classes(tree)
-    for name in sorted(free_names(test)):
+    free = free_names(test)
+    modules = free & used_as_modules(tree)
+    module.__dict__.update({name: __import__(name) for name in modules})
+    for name in sorted(free - modules):
         try:
             found = peer.request("name", 0, name)
         except (NameError, TypeError):
@@ -106,11 +120,34 @@ def free_names(test: str) -> set[str]:
     return read - bound - set(dir(builtins)) - {"__name__", "__file__"}
 
 
+def used_as_modules(tree: ast.Module) -> set[str]:
+    """Modules of the standard library that a test uses, if only as `name.attribute`, and forgot to import.
+    The candidate's `math`, whose `isclose` always agrees, is none."""
+    attributes = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    bare = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in attributes}
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return (names - bare) & sys.stdlib_module_names
+
+
+def _value(text: Any, *_: Any) -> Any:
+    """`eval` of a test: what it evaluates may be the candidate's text, so literals and operators only."""
+    tree = ast.parse(text, mode="eval")
+    for node in ast.walk(tree):
+        if not isinstance(node, EVALUATED):
+            raise TypeError(f"a test evaluates no {type(node).__name__}: the text may be the candidate's")
+    return eval(compile(tree, "text", "eval"), {"__builtins__": {}})
+
+
+def _refused(*_: Any, **__: Any) -> Any:
+    raise TypeError("a test executes no text: it may be the candidate's")
+
+
 def used_as_classes(tree: ast.Module) -> set[str]:
     """Names whose results a test uses as objects: `Stack().push(1)`, or `s = Stack()` and `s.push(1)`.
 
     Only such a result may answer the test's `x in s` and `s == 5` itself. A function that should return a
-    list, and returns an object that contains and equals everything, must not.
+    list, and returns an object that contains and equals everything, must not: `f(3).sort()` says that f makes
+    a list, no class, unless it is written like one (`Stack`).
     """
     made: dict[str, str] = {}
     found = set()
@@ -122,7 +159,7 @@ def used_as_classes(tree: ast.Module) -> set[str]:
             name = _called(node.value) or (
                 made.get(node.value.id, "") if isinstance(node.value, ast.Name) else ""
             )
-            found.add(name)
+            found |= {name} if name[:1].isupper() or node.attr not in OF_DATA else set()
     return found - {""}
 
 

@@ -7,7 +7,7 @@ passed to it (`offers`), and a candidate's object never decides a comparison wit
 
 import builtins
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import wire
@@ -25,8 +25,23 @@ OTHER = (
     *("__setitem__", "__delitem__", "__call__", "__enter__", "__exit__"),
 )
 OPERATORS = (*COMPARE, *ARITHMETIC, *SCALAR, *OTHER)
+PREDICATES = (
+    *("__eq__", "__ne__", "startswith", "endswith", "isdisjoint", "issubset", "issuperset", "count", "index"),
+    *("find", "rfind", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower"),
+    *("isnumeric", "isprintable", "isspace", "istitle", "isupper", "is_integer"),
+)
+"""Methods by which plain data answer questions about themselves: a test that asks them expects plain data."""
 SNAPSHOTS = (tuple, str, int, float, frozenset, bytes)
 """Subclasses of these (named tuples, IntEnum) compare as the plain value that they hold."""
+
+
+ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
+
+
+def ends_iteration(operation: str, operands: Sequence[Any]) -> bool:
+    """Whether StopIteration is an answer to what was asked. Raised by anything else it would end, in silence,
+    the test's own loop over `map(f, cases)`: no case would be looked at."""
+    return operation == "operator" and len(operands) > 1 and operands[1] == "__next__"
 
 
 class Far:
@@ -36,6 +51,8 @@ class Far:
         self.__dict__.update(_peer=peer, _handle=handle, _about=about, _own=False, _seen=False)
 
     def __getattr__(self, name: str) -> Any:
+        if self._peer.is_judge and name in PREDICATES and not self._own:
+            raise TypeError(f"an object of the candidate's does not answer {name} in place of data")
         return self._peer.request("get", self._handle, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -222,7 +239,10 @@ class Peer:
                         return self.decode(value)
                     case ["raise", error, list(changed)]:
                         self._apply(changed, containers)
-                        raise self._error(error)
+                        raised = self._error(error)
+                        if isinstance(raised, ENDS) and not ends_iteration(operation, operands):
+                            raise RuntimeError(f"the call raised {type(raised).__name__}") from raised
+                        raise raised
                     case [str(asked), int(handle), *rest]:
                         self._serve(asked, handle, rest)
                     case other:
