@@ -41,10 +41,10 @@ def ray_for(stage: RLStage, actors: int, logs: Path) -> Iterator[None]:
             yield
         return
     os.environ.update(ENVIRONMENT)
-    import ray
-
     seconds = stage.rollout.setup_timeout
     with ray_nodes(stage.resources, logs.with_name("ray_nodes"), seconds) as address:
+        import ray
+
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         try:
             wait_for_nodes(stage.resources.nodes, seconds)
@@ -57,7 +57,9 @@ def ray_for(stage: RLStage, actors: int, logs: Path) -> Iterator[None]:
 def ray_nodes(resources: Resources, logs: Path, seconds: float) -> Iterator[str]:
     """A Ray cluster over this job's nodes; yields its address. `logs`: how the nodes' logs' names begin.
 
-    Raises ZgcmError without a job of as many nodes, and when the head does not answer within `seconds`.
+    Import ray inside the block, not before: it reads RAY_AUTH_MODE once, when it is imported, and would be
+    refused by the cluster for ever. Raises ZgcmError without a job of as many nodes, and when the head does
+    not answer within `seconds`.
     """
     told = logs.with_name(f"{logs.name}.address")
     told.unlink(missing_ok=True)
