@@ -65,6 +65,7 @@ def serve(
     from zgcm.rl.sandbox.jail import Limits, jail
     from zgcm.rl.sandbox.server import Service
     from zgcm.rl.sandbox.server import serve as listen
+    from zgcm.rl.sandbox.service import MOST_SLOTS
     from zgcm.rl.sandbox.verdict import sandbox
 
     if not (assets / "manifest.json").is_file():
@@ -73,7 +74,7 @@ def serve(
             hint="zgcm prompts convert FILE --format humaneval --assets DIRECTORY",
         )  # fmt: skip
     token = tokens.read(token_file)
-    at_a_time = slots or min(32, len(os.sched_getaffinity(0)))
+    at_a_time = slots or min(MOST_SLOTS, len(os.sched_getaffinity(0)))
     secrets = tuple(path.resolve() for path in (assets, token_file) if path)
     if until_stdin_ends:  # jails inherit this: a scheduler's signal to every process fails no program
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -83,9 +84,5 @@ def serve(
         found = prove(made, secrets)
         with sandbox(made, at_a_time) as judge, ThreadPoolExecutor(queue) as threads:
             service = Service(judge, assets, token, found, queue, threads)
-
-            def ready(line: str) -> None:
-                typer.echo(line)
-
             parent = sys.stdin.buffer if until_stdin_ends else None
-            asyncio.run(listen(service, host, port, ready, parent))
+            asyncio.run(listen(service, host, port, typer.echo, parent))
