@@ -32,10 +32,10 @@ def ray_for(stage: RLStage, actors: int, logs: Path) -> Iterator[None]:
             yield
         return
     os.environ.update(ENVIRONMENT)
-    import ray
-
     seconds = stage.rollout.setup_timeout
     with ray_nodes(stage.resources, logs.with_name("ray_nodes"), seconds) as address:
+        import ray
+
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         try:
             wait_for_nodes(stage.resources.nodes, seconds)

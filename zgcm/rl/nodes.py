@@ -36,7 +36,9 @@ MODULE = "zgcm.rl.nodes"
 def ray_nodes(resources: Resources, logs: Path, seconds: float) -> Iterator[str]:
     """A Ray cluster over this job's nodes; yields its address. `logs`: how the nodes' logs' names begin.
 
-    Raises ZgcmError without a job of as many nodes, and when the head does not answer within `seconds`.
+    Import ray inside the block, not before: it reads RAY_AUTH_MODE once, when it is imported, and would be
+    refused by the cluster for ever. Raises ZgcmError without a job of as many nodes, and when the head does
+    not answer within `seconds`.
     """
     told = logs.with_name(f"{logs.name}.address")
     told.unlink(missing_ok=True)
