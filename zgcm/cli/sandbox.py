@@ -64,10 +64,11 @@ def serve(
     from zgcm.rl.sandbox.jail import Limits
     from zgcm.rl.sandbox.server import Server
     from zgcm.rl.sandbox.server import serve as listen
+    from zgcm.rl.sandbox.service import MOST_SLOTS
 
     tests.check(assets, {})
     token = tokens.read(token_file)
-    at_a_time = slots or min(32, len(os.sched_getaffinity(0)))
+    at_a_time = slots or min(MOST_SLOTS, len(os.sched_getaffinity(0)))
     secrets = tuple(path.resolve() for path in (assets, token_file) if path)
     if until_stdin_ends:  # jails inherit this: a scheduler's signal to every process fails no program
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
