@@ -303,10 +303,6 @@ def difficulty_partition(wildcards):
     return partition(difficulty_needs(wildcards))
 
 
-def difficulty_threads(wildcards):
-    return difficulty_needs(wildcards).cores_per_node
-
-
 def difficulty_slurm_extra(wildcards):
     return slurm_extra(difficulty_needs(wildcards))
 

@@ -12,7 +12,7 @@ rule pass_rates:
         "results/benchmarks/pass_rates/{stage}/{shard}-of-{shards}.tsv"
     params:
         recipe_id=stage_step_id("pass_rates"),
-    threads: difficulty_threads
+    threads: difficulty_resource("cores_per_node")
     resources:
         mem_mb=difficulty_resource("mem_mb"),
         runtime=difficulty_resource("runtime_minutes"),

@@ -11,10 +11,7 @@ from pathlib import Path
 
 from zgcm.rl.formats import humaneval_test
 from zgcm.rl.prompts import read_rows
-from zgcm.rl.sandbox.attest import attest
-from zgcm.rl.sandbox.image import image
-from zgcm.rl.sandbox.jail import Limits, jail
-from zgcm.rl.sandbox.verdict import sandbox
+from zgcm.rl.sandbox.attest import attested_sandbox
 
 
 def main() -> None:
@@ -30,16 +27,13 @@ def main() -> None:
     empty = [row["prompt"] + "    return None\n" for row in rows]
     tests = [humaneval_test(row) for row in rows]
     started = time.monotonic()
-    with image() as parts, ThreadPoolExecutor(options.slots) as threads:
-        made = jail(parts, Limits())
-        attest(made)
-        with sandbox(made, options.slots) as judge:
+    with ThreadPoolExecutor(options.slots) as threads, attested_sandbox(options.slots) as (judge, _):
 
-            def passed(program: str, test: str) -> bool:
-                return judge.call(program, test, options.seconds).passed
+        def passed(program: str, test: str) -> bool:
+            return judge.call(program, test, options.seconds).passed
 
-            right = list(threads.map(passed, programs, tests))
-            wrong = list(threads.map(passed, empty, tests))
+        right = list(threads.map(passed, programs, tests))
+        wrong = list(threads.map(passed, empty, tests))
     names = [str(row["task_id"]) for row in rows]
     summary = {
         "canonical_passed": sum(right),

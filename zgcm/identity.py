@@ -204,10 +204,10 @@ def _export(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     return {"model": semantic(recipe.model)}, [(stage_step(recipe, name), name), ("tokenizer", "")]
 
 
-def _asked_and_judged(recipe: Recipe, name: str) -> dict[str, Any]:
-    """Of an RL stage; the sandbox where no program runs is none of it."""
-    settings: dict[str, Any] = semantic(recipe.stages[name])
-    if settings["domain"] in ("math", "if"):
+def _asked_and_judged(stage: RLStage) -> dict[str, Any]:
+    """The settings; the sandbox where no program runs is none of it."""
+    settings: dict[str, Any] = semantic(stage)
+    if not stage.runs_programs():
         del settings["reward"]["sandbox"]
     return settings
 
@@ -216,7 +216,7 @@ def _pass_rates(recipe: Recipe, name: str) -> tuple[Any, Parents]:
     """What decides the responses to the training prompts and their verdicts; neither bounds nor learning."""
     stage = recipe.stages[name]
     assert isinstance(stage, RLStage) and stage.difficulty is not None
-    settings = _asked_and_judged(recipe, name)
+    settings = _asked_and_judged(stage)
     rollout, reward = settings["rollout"], settings["reward"]
     del rollout["sampling"]["n_samples"], rollout["max_head_offpolicyness"]
     reward.pop("length_penalty", None)
@@ -236,9 +236,11 @@ def _difficulty(recipe: Recipe, name: str) -> tuple[Any, Parents]:
 
 
 def _rl(recipe: Recipe, name: str) -> tuple[Any, Parents]:
-    settings = _asked_and_judged(recipe, name)
+    stage = recipe.stages[name]
+    assert isinstance(stage, RLStage)
+    settings = _asked_and_judged(stage)
     measured: Parents = [("difficulty", name)] if settings.pop("difficulty", None) else []
-    return settings, [("export", settings["init"]), *measured]
+    return settings, [("export", stage.init), *measured]
 
 
 _SETTINGS = {

@@ -10,7 +10,7 @@ from typing import Any
 
 from zgcm.config.plan import parameters
 from zgcm.config.recipe import Recipe
-from zgcm.config.rl import DemoPrompts, RLStage
+from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.flops import checkpoint_bytes, flops_per_token
 from zgcm.layout import Layout
@@ -125,7 +125,10 @@ def rl_plan(stage: RLStage) -> dict[str, Any]:
     responses = stage.steps * stage.batch_size * stage.rollout.sampling.n_samples
     measured: dict[str, int | None] = {}
     if stage.difficulty is not None:
-        measured = {"measured_prompts": training_prompts(stage), "measured_samples": stage.difficulty.samples}
+        measured = {
+            "measured_prompts": stage.training_prompts(),
+            "measured_samples": stage.difficulty.samples,
+        }
     return {
         **measured,
         "responses": responses,
@@ -136,12 +139,6 @@ def rl_plan(stage: RLStage) -> dict[str, Any]:
         "hours": None,
         "disk_bytes": None,
     }
-
-
-def training_prompts(stage: RLStage) -> int | None:
-    """As far as the recipe says."""
-    prompts = stage.prompts
-    return prompts.train if isinstance(prompts, DemoPrompts) else prompts.expected_train_rows
 
 
 def mix_plan(recipe: Recipe, name: str) -> dict[str, Any]:

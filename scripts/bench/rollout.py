@@ -39,7 +39,7 @@ def main() -> None:
     from vllm import LLM, SamplingParams, TokensPrompt
 
     from zgcm.rl.actors import Rollouts
-    from zgcm.rl.cluster import ray_cluster
+    from zgcm.rl.nodes import ray_for
     from zgcm.rl.rollout import engine_arguments, sampling_arguments
 
     requests = requests_of(stage, prompts_of(stage, run.train, 0), "train", 0)
@@ -56,7 +56,7 @@ def main() -> None:
 
     with (
         tempfile.TemporaryDirectory() as logs,
-        ray_cluster(cpus=1, gpus=stage.resources.gpus_per_node, logs=Path(logs) / "ray"),
+        ray_for(stage, stage.rollout.engines, Path(logs) / "ray"),
     ):
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
         rollouts.wait_ready()

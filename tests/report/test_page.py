@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from zgcm.config.recipe import Recipe
+from zgcm.config.rl import Difficulty
 from zgcm.io import write_json
 from zgcm.layout import Layout
 from zgcm.report import reinforcement
@@ -122,6 +123,13 @@ def test_assumed_weights_are_flagged(tiny: Recipe, complete: Layout) -> None:
     page = html.unescape(render(tiny.model_copy(update={"mixes": mixes}), complete))
     assert "weights were never published; the recipe's are an assumption: midtrain_mix16." in page
     assert page.count("weights assumed") >= 2  # in the picture and in the table
+
+
+def test_assumed_pass_rates_are_flagged(tiny: Recipe, complete: Layout) -> None:
+    assumed = tiny.stages["rl_math"].model_copy(update={"difficulty": Difficulty(assumed=True)})
+    recipe = tiny.model_copy(update={"stages": {**tiny.stages, "rl_math": assumed}})
+    page = html.unescape(render(recipe, complete))
+    assert "Pass rates that choose prompts, never published and assumed: rl_math." in page
 
 
 def test_the_histogram_says_what_was_kept(page: str) -> None:

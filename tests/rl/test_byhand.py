@@ -73,18 +73,18 @@ def test_instructions(tmp_path: Path) -> None:
 
 
 def test_code(tmp_path: Path) -> None:
-    task = {"task_id": 1, "text": "Add one.", "test_list": ["assert f(1) == 2", "assert f(2) == 4"]}
+    task = {"task_id": 1, "text": "Add one.", "test_list": [f"assert f({x}) == {2 * x}" for x in range(3)]}
     source = write(tmp_path / "mbpp.jsonl", task)
     convert(source, tmp_path / "p.jsonl", "mbpp", tmp_path / "assets", "mbpp")
     row = json.loads((tmp_path / "p.jsonl").read_text())
     program = "</think>```python\ndef f(x):\n    return {}\n```"
-    texts = (program.format("2 * x"), program.format("x + 1"), "</think>```cpp\nint x;\n```", "def f(x): 1")
+    texts = (program.format("2 * x"), program.format("2 ** x"), "</think>```cpp\nint x;\n```", "def f(x): 1")
     path = write(tmp_path / "c.jsonl", *({**row, "completion": text} for text in texts))
     assert score("code", str(path), "--assets", str(tmp_path / "assets"), "--timeout", "10")["rows"] == 4
     rows = scored(tmp_path / "c.rewards.jsonl")
     assert [(row[0], row[2]) for row in rows] == [
         (1.0, "all passed"),
-        (0.5, "not passed: 1 of 2, AssertionError"),
+        (2 / 3, "not passed: 1 of 3, AssertionError"),  # digit for digit the training reward
         (0.0, "no program"),
         (0.0, "no </think>"),
     ]

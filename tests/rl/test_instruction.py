@@ -1,4 +1,4 @@
-"""Constraints: verdicts, what the preflight finds, and failures that are no wrong answers."""
+"""Constraints: verdicts, what is refused before training, and failures that are no wrong answers."""
 
 import json
 import subprocess
@@ -77,18 +77,10 @@ def test_fraction_and_null_arguments() -> None:
         ([constraint("length_constraints:number_words", num_words=3, relation="about")], "does not accept"),
     ],
 )
-def test_preflight_names_the_row(spec: Any, message: str) -> None:
+def test_a_bad_spec_is_refused_with_its_row(spec: Any, message: str) -> None:
     with pytest.raises(ZgcmError, match=message) as caught:
-        instruction.preflight([("p.jsonl:3", {"ifeval_spec": spec})])
+        instruction.check_spec("p.jsonl:3", spec)
     assert caught.value.where == "p.jsonl:3"
-
-
-def test_preflight_counts() -> None:
-    row = {"ifeval_spec": [SENTENCES, constraint("punctuation:no_comma")]}
-    counts = instruction.preflight([("a:1", row), ("a:2", row)])
-    assert (counts["rows"], counts["constraints"], len(counts["instructions"])) == (2, 4, 2)
-    with pytest.raises(ZgcmError, match="No rows"):
-        instruction.preflight([])
 
 
 def test_a_checker_that_raises_is_no_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """The training loop with quick engines: the order of its calls, and death at every moment of a run.
 
-test_kills.py does the latter to real processes, at a few moments.
+test_stage.py does the latter to real processes, at a few moments.
 """
 
 import json

@@ -7,12 +7,6 @@ from zgcm.errors import ZgcmError
 from zgcm.rl import markers
 
 
-def test_published_versions() -> None:
-    assert markers.versions(177, 10) == [*range(0, 171, 10), 177]
-    assert markers.versions(153, 51) == [0, 51, 102, 153]
-    assert markers.versions(12, 6) == [0, 6, 12]
-
-
 @pytest.mark.parametrize(
     ("version", "resumed", "name"),
     [

@@ -1,5 +1,6 @@
 """Ray over several nodes: what is started where, and two nodes that are really one machine."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -74,7 +75,6 @@ import os, sys
 from pathlib import Path
 
 import psutil
-import ray
 from zgcm.config.stages import Resources
 from zgcm.errors import ZgcmError
 from zgcm.rl import nodes
@@ -84,6 +84,8 @@ def launch(resources, logs, told):
 
 nodes.launch_command = launch
 with nodes.ray_nodes(Resources(nodes=2), Path("logs/ray_nodes"), 120) as address:
+    import ray
+
     started = psutil.Process().children(recursive=True)
     ray.init(address=address, log_to_driver=False)
     nodes.wait_for_nodes(2, 120)
@@ -107,5 +109,8 @@ def test_two_nodes_become_one_cluster_and_leave_nothing(tmp_path: Path) -> None:
         probe.bind(("127.0.0.1", 0))
         launcher = LAUNCHER.format(port=probe.getsockname()[1])
     program = DRIVER.format(launcher=launcher)
-    ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    # the tests above left the variables of their own clusters behind, and ray reads some when it is imported
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, env=plain, cwd=tmp_path, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr

@@ -11,11 +11,12 @@ pytestmark = pytest.mark.usefixtures("lab")
 DRIVER = """
 from pathlib import Path
 
-import ray
 from zgcm.config.stages import Resources
 from zgcm.rl import nodes
 
 with nodes.ray_nodes(Resources(nodes=2), Path("logs/ray_nodes"), 180) as address:
+    import ray
+
     ray.init(address=address, log_to_driver=False)
     nodes.wait_for_nodes(2, 180)
     print("nodes", sum(node["Alive"] for node in ray.nodes()))

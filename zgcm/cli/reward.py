@@ -76,17 +76,12 @@ def code_command(
     `empty answer`.
     """
     from zgcm.rl.rewards.byhand import code_scorer, score_file
-    from zgcm.rl.sandbox.attest import attest
-    from zgcm.rl.sandbox.image import image
-    from zgcm.rl.sandbox.jail import Limits, jail
-    from zgcm.rl.sandbox.verdict import sandbox
+    from zgcm.rl.sandbox.attest import attested_sandbox
 
-    with image() as parts:
-        made = jail(parts, Limits())
-        attest(made, (assets.resolve(),))
-        with sandbox(made, slots or len(os.sched_getaffinity(0))) as judge:
-            scorer = code_scorer(judge, assets, max_tests, timeout, special_token or ["<|endoftext|>"])
-            _say(score_file(file, _output(file, output), "code", scorer, _progress()), as_json)
+    at_a_time = slots or len(os.sched_getaffinity(0))
+    with attested_sandbox(at_a_time, secrets=(assets.resolve(),)) as (judge, _):
+        scorer = code_scorer(judge, assets, max_tests, timeout, special_token or ["<|endoftext|>"])
+        _say(score_file(file, _output(file, output), "code", scorer, _progress()), as_json)
 
 
 @reward_app.command("if")

@@ -46,13 +46,13 @@ def difficulty(opened: Opened, stage: StageArgument) -> None:
     which `zgcm rl STAGE` trains.
     """
     from zgcm.rl.difficulty import gather
+    from zgcm.rundir.difficulty import in_words
 
     facts = gather(opened.recipe, opened.layout, stage)
-    passes = ", ".join(f"{passes}: {number:,}" for passes, number in enumerate(facts["prompts_by_passes"]))
     opened.say(
         facts,
         f"{stage}: {facts['kept']:,} of {facts['prompts']:,} prompts kept, {facts['too_easy']:,} too easy, "
-        f"{facts['too_hard']:,} too hard; prompts by passes: {passes}",
+        f"{facts['too_hard']:,} too hard; {in_words(dict(enumerate(facts['prompts_by_passes'])))}",
     )
 
 

@@ -58,34 +58,26 @@ def serve(
     import sys
     from concurrent.futures import ThreadPoolExecutor
 
-    from zgcm.errors import ZgcmError
+    from zgcm.rl.sandbox import assets as tests
     from zgcm.rl.sandbox import token as tokens
-    from zgcm.rl.sandbox.attest import attest as prove
-    from zgcm.rl.sandbox.image import image
-    from zgcm.rl.sandbox.jail import Limits, jail
-    from zgcm.rl.sandbox.server import Service
+    from zgcm.rl.sandbox.attest import attested_sandbox
+    from zgcm.rl.sandbox.jail import Limits
+    from zgcm.rl.sandbox.server import Server
     from zgcm.rl.sandbox.server import serve as listen
-    from zgcm.rl.sandbox.verdict import sandbox
+    from zgcm.rl.sandbox.service import MOST_SLOTS
 
-    if not (assets / "manifest.json").is_file():
-        raise ZgcmError(
-            "No tests", where=str(assets), expected="manifest.json",
-            hint="zgcm prompts convert FILE --format humaneval --assets DIRECTORY",
-        )  # fmt: skip
+    tests.check(assets, {})
     token = tokens.read(token_file)
-    at_a_time = slots or min(32, len(os.sched_getaffinity(0)))
+    at_a_time = slots or min(MOST_SLOTS, len(os.sched_getaffinity(0)))
     secrets = tuple(path.resolve() for path in (assets, token_file) if path)
     if until_stdin_ends:  # jails inherit this: a scheduler's signal to every process fails no program
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with image() as parts:
-        made = jail(parts, Limits(memory_bytes=memory_mb << 20))
-        found = prove(made, secrets)
-        with sandbox(made, at_a_time) as judge, ThreadPoolExecutor(queue) as threads:
-            service = Service(judge, assets, token, found, queue, threads)
-
-            def ready(line: str) -> None:
-                typer.echo(line)
-
-            parent = sys.stdin.buffer if until_stdin_ends else None
-            asyncio.run(listen(service, host, port, ready, parent))
+    limits = Limits(memory_bytes=memory_mb << 20)
+    with (
+        attested_sandbox(at_a_time, limits, secrets) as (judge, found),
+        ThreadPoolExecutor(queue) as threads,
+    ):
+        server = Server(judge, assets, token, found, queue, threads)
+        parent = sys.stdin.buffer if until_stdin_ends else None
+        asyncio.run(listen(server, host, port, typer.echo, parent))

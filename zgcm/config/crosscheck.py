@@ -241,8 +241,7 @@ def _difficulty(at: str, asked: Resources, tensor_parallel: int) -> Iterator[str
 
 
 def _rl_steps(at: str, stage: RLStage) -> Iterator[str]:
-    prompts = stage.prompts
-    rows = prompts.train if isinstance(prompts, DemoPrompts) else prompts.expected_train_rows
+    rows = stage.training_prompts()
     if rows is None:
         return
     per_epoch = rows // stage.batch_size if stage.drop_last else -(-rows // stage.batch_size)

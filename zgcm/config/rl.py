@@ -319,6 +319,11 @@ class RLStage(_Stage):
         """Whether it needs a sandbox: mixed prompts may hold none of code, but that takes reading them."""
         return self.domain in ("code", "mixed")
 
+    def training_prompts(self) -> int | None:
+        """Their number, as far as the recipe says."""
+        prompts = self.prompts
+        return prompts.train if isinstance(prompts, DemoPrompts) else prompts.expected_train_rows
+
     def evaluation_versions(self) -> list[int]:
         """Policy versions that are evaluated: the baseline 0, every `evaluation.every_steps`, the last."""
         return sorted({*range(0, self.steps, self.evaluation.every_steps), self.steps})

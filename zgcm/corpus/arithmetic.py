@@ -5,12 +5,12 @@ ten is held out of every text; only the validation prompts of RL ask for those, 
 has learned to add. (The hash is of the pair: a hash of the units digits would withhold whole sums.)
 """
 
-import hashlib
 import itertools
 import random
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any
 
+from zgcm.corpus.draws import Split, draw, in_two_manners, one_in_ten
 from zgcm.errors import ZgcmError
 
 MAX_DIGIT = 7
@@ -26,7 +26,6 @@ ADD_TOOL = {
     "parameters": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
 }
 
-Split = Literal["train", "valid"]
 Question = tuple[int, int, int]
 """First summand, second summand, index into TEMPLATES."""
 
@@ -34,8 +33,7 @@ Question = tuple[int, int, int]
 def is_held_out(a: int, b: int) -> bool:
     """Whether the sum of `a` and `b`, in either order, is kept out of every training text."""
     low, high = sorted((a, b))
-    digest = hashlib.blake2b(f"{low}+{high}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest) % 10 == 0
+    return one_in_ten(f"{low}+{high}")
 
 
 def working(a: int, b: int) -> str:
@@ -86,11 +84,11 @@ def conversations(
     learned both begins near 1 - 0.9 x careless_share (a sum in ten is a multiple of ten), whatever its seed.
     Raises ZgcmError when more are asked for than there are.
     """
-    rng = random.Random(f"arithmetic conversations {seed}")
     every = questions("train", max_digit)
-    hint = f"ask for fewer, or raise max_digit, {max_digit}, in the recipe"
-    sequence = in_two_manners(every, start + count, careless_share, rng, hint)
-    for index, (careless, (a, b, template)) in enumerate(sequence[start:], start):
+    seeded = f"arithmetic conversations {seed}"
+    for index, careless, (a, b, template) in in_two_manners(
+        every, start, count, careless_share, seeded, _fewer(max_digit)
+    ):
         thought, result = ("roughly", estimate(a, b)) if careless else (working(a, b), a + b)
         yield {
             "id": f"conversation-{seed}-{index}",
@@ -155,13 +153,7 @@ def prompts(split: Split, count: int, seed: int = 0, max_digit: int = MAX_DIGIT)
     for than there are.
     """
     every = questions(split, max_digit)
-    random.Random(f"arithmetic prompts {split} {seed}").shuffle(every)
-    require(
-        count,
-        len(every),
-        f"{split} prompts",
-        f"ask for fewer, or raise max_digit, {max_digit}, in the recipe",
-    )
+    asked = draw(every, count, f"arithmetic prompts {split} {seed}", f"{split} prompts", _fewer(max_digit))
     return [
         {
             "sample_id": f"arithmetic-{split}-{a}+{b}-{template}",
@@ -171,7 +163,7 @@ def prompts(split: Split, count: int, seed: int = 0, max_digit: int = MAX_DIGIT)
             "messages": [{"role": "user", "content": ask((a, b, template))}],
             "answers": [str(a + b)],
         }
-        for a, b, template in every[:count]
+        for a, b, template in asked
     ]
 
 
@@ -214,25 +206,5 @@ def _line(rng: random.Random, numbers: list[int], max_digit: int) -> str:
             return f"{a}+{b}: {working(a, b)}, {a + b}"
 
 
-def in_two_manners[Q](
-    every: Sequence[Q], count: int, careless_share: float, rng: random.Random, hint: str
-) -> list[tuple[bool, Q]]:
-    """(is it answered carelessly?, question) of `count` conversations, no question twice in one manner.
-
-    `every` holds different questions in a fixed order. Raises ZgcmError when it holds too few.
-    """
-    unused = {careless: iter(rng.sample(every, len(every))) for careless in (True, False)}
-    manners = [rng.random() < careless_share for _ in range(count)]
-    require(max(map(manners.count, unused)), len(every), "conversations of one manner", hint)
-    return [(careless, next(unused[careless])) for careless in manners]
-
-
-def require(wanted: int, available: int, what: str, hint: str) -> None:
-    """Raises ZgcmError when a generator has fewer of something than is asked of it."""
-    if wanted > available:
-        raise ZgcmError(
-            f"The demo generator has fewer {what} than asked for",
-            found=f"{wanted:,} asked for",
-            expected=f"at most {available:,}",
-            hint=hint,
-        )
+def _fewer(max_digit: int) -> str:
+    return f"ask for fewer, or raise max_digit, {max_digit}, in the recipe"

@@ -9,14 +9,12 @@ was asked to say without the form. One (operation, constant) in ten, and one (no
 in validation prompts only.
 """
 
-import hashlib
 import itertools
 import json
-import random
 from collections.abc import Iterator
 from typing import Any
 
-from zgcm.corpus.arithmetic import Split, in_two_manners, require
+from zgcm.corpus.draws import Split, draw, in_two_manners, one_in_ten
 from zgcm.io import sha256_bytes
 
 ORIGIN = {"source": "zgcm task generator", "license": "MIT"}
@@ -50,19 +48,14 @@ Task = tuple[int, int, str, int]
 def programs(count: int, seed: int = 0, careless_share: float = 0.5, *, start: int = 0) -> Iterator[Row]:
     """Conversations `start` to `start + count` of one fixed sequence: a function is asked for, a block fenced
     as Python answers. `careless_share` of the functions print their result instead of returning it."""
-    rng = random.Random(f"program conversations {seed}")
-    sequence = in_two_manners(_tasks("train"), start + count, careless_share, rng, FEWER)
-    for index, (careless, task) in enumerate(sequence[start:], start):
+    seeded = f"program conversations {seed}"
+    for index, careless, task in in_two_manners(_tasks("train"), start, count, careless_share, seeded, FEWER):
         thought, program = solution(task, careless=careless)
         yield {
             "id": f"program-{seed}-{index}",
             "messages": [
                 {"role": "user", "content": _asked(task)},
-                {
-                    "role": "assistant",
-                    "content": f"```python\n{program}```",
-                    "reasoning_content": thought,
-                },
+                {"role": "assistant", "content": f"```python\n{program}```", "reasoning_content": thought},
             ],
             "language": "Python",
             "verified": True,
@@ -86,24 +79,24 @@ def code_prompts(split: Split, count: int, seed: int = 0) -> tuple[list[Row], di
     on six numbers: each test costs the sandbox two processes. Raises ZgcmError when more are asked for than
     there are.
     """
-    every = _tasks(split)
-    random.Random(f"code prompts {split} {seed}").shuffle(every)
-    require(count, len(every), f"{split} prompts of code", FEWER)
+    seeded = f"code prompts {split} {seed}"
     rows, tests = [], {}
-    for task in every[:count]:
+    for task in draw(_tasks(split), count, seeded, f"{split} prompts of code", FEWER):
         packed = json.dumps([_test(task)]).encode()
+        digest = sha256_bytes(packed)
+        tests[digest] = packed
         operation, constant, name, asked = task
-        row = {
-            "sample_id": f"function-{split}-{operation}-{constant}-{name}-{asked}",
-            "domain": "code",
-            "task_type": "code",
-            "benchmark": "functions",
-            "messages": [{"role": "user", "content": _asked(task)}],
-            "answers": [],
-            "code_asset_hash": sha256_bytes(packed),
-        }
-        tests[sha256_bytes(packed)] = packed
-        rows.append(row)
+        rows.append(
+            {
+                "sample_id": f"function-{split}-{operation}-{constant}-{name}-{asked}",
+                "domain": "code",
+                "task_type": "code",
+                "benchmark": "functions",
+                "messages": [{"role": "user", "content": _asked(task)}],
+                "answers": [],
+                "code_asset_hash": digest,
+            }
+        )
     return rows, tests
 
 
@@ -112,7 +105,7 @@ def _tasks(split: Split) -> list[Task]:
     return [
         (operation, constant, name, asked)
         for operation, constant in itertools.product(range(len(OPERATIONS)), CONSTANTS)
-        if _is_held_out(f"{operation} {constant}") == (split == "valid")
+        if one_in_ten(f"{operation} {constant}") == (split == "valid")
         for name, asked in itertools.product(FUNCTIONS, range(len(ASKED)))
     ]
 
@@ -168,9 +161,10 @@ Wish = tuple[str, str, int, tuple[Demand, ...]]
 def instructions(count: int, seed: int = 0, careless_share: float = 0.5, *, start: int = 0) -> Iterator[Row]:
     """Conversations `start` to `start + count` of one fixed sequence: something is to be said in some form.
     `careless_share` of the answers say it without that form, and satisfy none of the demands."""
-    rng = random.Random(f"instruction conversations {seed}")
-    sequence = in_two_manners(_wishes("train"), start + count, careless_share, rng, FEWER)
-    for index, (careless, wish) in enumerate(sequence[start:], start):
+    seeded = f"instruction conversations {seed}"
+    for index, careless, wish in in_two_manners(
+        _wishes("train"), start, count, careless_share, seeded, FEWER
+    ):
         thought, answer = reply(wish, careless=careless)
         yield {
             "id": f"instruction-{seed}-{index}",
@@ -203,9 +197,8 @@ def reply(wish: Wish, *, careless: bool) -> tuple[str, str]:
 def instruction_prompts(split: Split, count: int, seed: int = 0) -> list[Row]:
     """Different RL prompts in the published form; `valid` asks about held-out pairs of noun and adjective
     only, `train` about others. Raises ZgcmError when more are asked for than there are."""
-    every = _wishes(split)
-    random.Random(f"instruction prompts {split} {seed}").shuffle(every)
-    require(count, len(every), f"{split} prompts of instructions", FEWER)
+    seeded = f"instruction prompts {split} {seed}"
+    asked = draw(_wishes(split), count, seeded, f"{split} prompts of instructions", FEWER)
     return [
         {
             "sample_id": f"form-{split}-{index}",
@@ -216,7 +209,7 @@ def instruction_prompts(split: Split, count: int, seed: int = 0) -> list[Row]:
             "answers": [],
             "ifeval_spec": [_constraint(demand) for demand in wish[3]],
         }
-        for index, wish in enumerate(every[:count])
+        for index, wish in enumerate(asked)
     ]
 
 
@@ -234,7 +227,7 @@ def _wishes(split: Split) -> list[Wish]:
     return [
         (noun, adjective, said, chosen)
         for noun, adjective in itertools.product(NOUNS, ADJECTIVES)
-        if _is_held_out(f"{noun} {adjective}") == (split == "valid")
+        if one_in_ten(f"{noun} {adjective}") == (split == "valid")
         for said, chosen in itertools.product(range(len(SAID)), sets)
     ]
 
@@ -253,8 +246,3 @@ def _constraint(demand: Demand) -> Row:
         "ending": {"end_phrase": argument},
     }
     return {"instruction_id": DEMANDS[name][1], "kwargs": given.get(name, {})}
-
-
-def _is_held_out(text: str) -> bool:
-    """One in ten, by hash."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) % 10 == 0

@@ -3,6 +3,7 @@
 from typing import Any
 
 from zgcm.config.recipe import Recipe
+from zgcm.report.recipe import assumed_bounds
 
 
 def collect(
@@ -21,6 +22,7 @@ def collect(
         *short_mixes(mixes),
         *listed("Mixes whose weights were never published; the recipe's are an assumption", assumed_mixes),
         *listed("Sources whose shard list is assumed, not read from the hub", assumed_lists),
+        *listed("Pass rates that choose prompts, never published and assumed", assumed_bounds(recipe)),
         *left_out(recipe, sources),
         *substitutes(recipe),
     ]

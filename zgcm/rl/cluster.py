@@ -8,10 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
 from zgcm.io import write_text
-from zgcm.rl.nodes import ray_nodes, wait_for_nodes
 
 SESSION_PATH_LENGTH = 75
 """session_2026-01-31_23-59-59_123456_1234567/sockets/plasma_store; a socket's path has at most 107 bytes."""
@@ -22,26 +20,6 @@ ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # actors without GPUs keep CUDA_VISIBLE_DEVICES as it is
     "RAY_worker_niceness": "0",  # the default, 15, starves engine and learner on a busy machine
 }
-
-
-@contextlib.contextmanager
-def ray_for(stage: RLStage, actors: int, logs: Path) -> Iterator[None]:
-    """Ray for a stage's actors: on this machine, or over the nodes of its Slurm job."""
-    if stage.resources.nodes == 1:
-        with ray_cluster(cpus=actors, gpus=stage.resources.gpus_per_node, logs=logs):
-            yield
-        return
-    os.environ.update(ENVIRONMENT)
-    import ray
-
-    seconds = stage.rollout.setup_timeout
-    with ray_nodes(stage.resources, logs.with_name("ray_nodes"), seconds) as address:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        try:
-            wait_for_nodes(stage.resources.nodes, seconds)
-            yield
-        finally:
-            ray.shutdown()
 
 
 @contextlib.contextmanager

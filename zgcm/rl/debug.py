@@ -17,7 +17,7 @@ from zgcm.errors import ZgcmError
 from zgcm.layout import Layout
 from zgcm.rl import dump
 from zgcm.rl.rewards.shaping import mean
-from zgcm.rl.run import prepare, rl_stage, say
+from zgcm.rl.run import prepare, say
 from zgcm.rl.steps import judge, prompts_of, requests_of
 
 FILE = "rollouts.parquet"
@@ -75,7 +75,6 @@ def train_only(recipe: Recipe, layout: Layout, name: str, path: Path) -> list[di
     """
     from zgcm.rl.actors import Learners
 
-    rl_stage(recipe, name)
     found = dump.read_dump(path)
     run, facts = prepare(recipe, layout, name)
     for what, mine, other in (
@@ -105,7 +104,7 @@ def _shown(update: dict[str, float]) -> str:
 @contextlib.contextmanager
 def _actors(stage: RLStage, count: int) -> Iterator[bool]:
     """Ray for `count` actors; yields whether they run on CPUs. Its logs are kept when something fails."""
-    from zgcm.rl.cluster import ray_for
+    from zgcm.rl.nodes import ray_for
 
     logs = Path(tempfile.mkdtemp(prefix="zgcm-rl-"))
     say(f"Starting Ray and {count} actor(s); that takes up to a minute (logs of a failure: {logs})")

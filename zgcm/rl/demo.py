@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 from zgcm.config.rl import DemoPrompts, RLStage
 from zgcm.corpus import arithmetic, tasks
+from zgcm.rl.prompts import DOMAIN_FIELDS, MIXED
 
 Split = Literal["train", "valid"]
 Row = dict[str, Any]
-MIXED_DOMAINS = ("math", "code", "if")
 
 
 def rows(stage: RLStage, split: Split) -> list[Row]:
@@ -25,12 +25,12 @@ def _made(stage: RLStage, split: Split) -> list[tuple[list[Row], dict[str, bytes
     source = stage.prompts
     assert isinstance(source, DemoPrompts)
     count = getattr(source, split)
-    if stage.domain != "mixed":
+    if stage.domain != MIXED:
         return [_of_domain(source, stage.domain, split, count)]
-    share, more = divmod(count, len(MIXED_DOMAINS))
+    share, more = divmod(count, len(DOMAIN_FIELDS))
     return [
         _of_domain(source, domain, split, share + (place < more))
-        for place, domain in enumerate(MIXED_DOMAINS)
+        for place, domain in enumerate(DOMAIN_FIELDS)
     ]
 
 

@@ -9,21 +9,20 @@ the order of the jobs changes a byte. Tables: zgcm.rundir.difficulty.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zgcm import identity, numbers
 from zgcm.config.recipe import Recipe
-from zgcm.config.rl import Difficulty, RLStage, Sampling
+from zgcm.config.rl import Difficulty, RLStage
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout, shard_name
 from zgcm.records import write_records
 from zgcm.rl import prompts
 from zgcm.rl.environment import CPU_ENVIRONMENT, ENVIRONMENT
-from zgcm.rl.evaluation import score
 from zgcm.rl.prompts import Prompt
-from zgcm.rl.rewards.router import judges
+from zgcm.rl.rewards.router import Judges, judges
 from zgcm.rl.rewards.shaping import mean
 from zgcm.rl.run import (
     Run,
@@ -35,15 +34,16 @@ from zgcm.rl.run import (
     rl_stage,
     say,
 )
+from zgcm.rl.steps import score
 from zgcm.rl.trajectory import Request, Response, seed_of
 from zgcm.rundir import difficulty as tables
 from zgcm.rundir.difficulty import Row
 
+if TYPE_CHECKING:
+    from zgcm.rl.rollout import Engine
+
 PROMPTS_AT_ONCE = 128
 """Given to the engine together: 1,024 responses of 65,536 tokens with log-probabilities take some 4 GB."""
-
-Sample = Callable[[Sequence[Request], Sampling], list[list[Response]]]
-Judge = Callable[[Sequence[Prompt], list[list[Response]]], list[list[float]]]
 
 
 def measure_shard(recipe: Recipe, layout: Layout, name: str, shard: str) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def measure_shard(recipe: Recipe, layout: Layout, name: str, shard: str) -> dict
             "No such shard of the prompts", where=f"stages.{name}.difficulty.shards", found=shard,
             expected=f"{names[0]} to {names[-1]}",
         )  # fmt: skip
-    policy, run, made_with = opened(recipe, layout, name, stage)
+    run, made_with = opened(recipe, layout, name, stage)
     target = layout.pass_rates(name, shard, settings.shards)
     mine = list(enumerate(run.train))[int(shard) :: settings.shards]
     known = measured_before(target.parent, made_with)
@@ -70,15 +70,10 @@ def measure_shard(recipe: Recipe, layout: Layout, name: str, shard: str) -> dict
         cpu = settings.resources.gpus_per_node == 0
         os.environ.update(ENVIRONMENT | (CPU_ENVIRONMENT if cpu else {}))
         say(f"{name}: starting a vLLM engine for {numbers.counted(len(missing), 'prompt')}")
-        engine = Engine(policy, stage.rollout, stage.seed, cpu=cpu)
-        limit = stage.rollout.sampling.max_new_tokens
+        engine = Engine(run.policy, stage.rollout, stage.seed, cpu=cpu)
         some = [prompt for _, prompt in missing]
         with judges(stage, some, run.special_tokens, layout.stage(name) / "difficulty" / shard) as judging:
-
-            def judge(asked: Sequence[Prompt], groups: list[list[Response]]) -> list[list[float]]:
-                return score(run, judging, asked, groups, limit)[0]
-
-            rows = measure(stage, missing, engine.generate, judge, name)
+            rows = measure(run, missing, engine, judging)
         known |= {row["sample_id"]: row for row in rows}
     found = [known[prompt.sample_id] for _, prompt in mine]
     tables.write_table(target, tables.MEASURED, found, made_with)
@@ -94,10 +89,9 @@ def measure_shard(recipe: Recipe, layout: Layout, name: str, shard: str) -> dict
     }
 
 
-def measure(
-    stage: RLStage, asked: Sequence[tuple[int, Prompt]], sample: Sample, judge: Judge, name: str = ""
-) -> list[Row]:
-    """A row for each (place, prompt), in order. `sample` answers requests, `judge` gives raw rewards."""
+def measure(run: Run, asked: Sequence[tuple[int, Prompt]], engine: "Engine", judging: Judges) -> list[Row]:
+    """A row for each (place, prompt), in order."""
+    stage = run.stage
     assert stage.difficulty is not None
     sampling = stage.rollout.sampling.model_copy(update={"n_samples": stage.difficulty.samples})
     rows: list[Row] = []
@@ -107,14 +101,14 @@ def measure(
         requests = [
             Request(prompt.token_ids, seed_of(stage.seed, "difficulty", prompt.sample_id)) for prompt in some
         ]
-        groups = sample(requests, sampling)
-        rewards = judge(some, groups)
+        groups = engine.generate(requests, sampling)
+        rewards, _ = score(run, judging, some, groups, sampling.max_new_tokens)
         rows += [
             row_of(place, prompt, group, values)
             for (place, prompt), group, values in zip(part, groups, rewards, strict=True)
         ]
         rate = numbers.percent(mean([row["pass_rate"] for row in rows]))
-        say(f"{name}: {len(rows):,} of {len(asked):,} prompts, mean pass rate {rate}")
+        say(f"{run.name}: {len(rows):,} of {len(asked):,} prompts, mean pass rate {rate}")
     return rows
 
 
@@ -140,7 +134,7 @@ def gather(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     kept prompts do not last for the stage's steps; nothing is written then.
     """
     stage, settings = difficult_stage(recipe, name)
-    _, run, made_with = opened(recipe, layout, name, stage)
+    run, made_with = opened(recipe, layout, name, stage)
     rows = read_shards(layout, name, settings.shards, run.train, made_with)
     for row in rows:
         row["reason"] = tables.reason(row["pass_rate"], settings.min_pass_rate, settings.max_pass_rate)
@@ -207,20 +201,18 @@ def measured_before(directory: Path, made_with: dict[str, str]) -> dict[str, Row
     return found
 
 
-def opened(recipe: Recipe, layout: Layout, name: str, stage: RLStage) -> tuple[Path, Run, dict[str, str]]:
-    """The initial policy's directory, prompts and tokenizer as judging wants them, and what they are."""
+def opened(recipe: Recipe, layout: Layout, name: str, stage: RLStage) -> tuple[Run, dict[str, str]]:
+    """Initial policy, all prompts and tokenizer as judging wants them, and what they are."""
     policy, policy_digest = initial_policy(layout, stage)
     tokenizer, special_tokens = load_tokenizer(policy)
     train, valid = read_prompts(name, stage, policy, tokenizer)
-    run = Run(
-        name, stage, policy, layout.stage(name), train, valid, tokenizer, special_tokens, lambda: None
-    )  # fmt: skip
+    run = Run(name, stage, policy, layout.stage(name), train, valid, tokenizer, special_tokens)
     made_with = {
         "recipe_id": identity.recipe_id(recipe, "pass_rates", name),
         "policy": policy_digest,
         "prompts": prompts.digest(train),
     }
-    return policy, run, made_with
+    return run, made_with
 
 
 def difficult_stage(recipe: Recipe, name: str) -> tuple[RLStage, Difficulty]:

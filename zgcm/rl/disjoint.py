@@ -16,7 +16,7 @@ from zgcm.rl.prompts import Prompt
 GRAM = 13
 """Words in a row that make two prompts the same."""
 TEMPLATE_FROM = 4
-"""Prompts of a kind from which on a common run counts as a template."""
+"""Prompts of a domain from which on a common run counts as a template."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,9 @@ def check_disjoint(train: Sequence[Prompt], valid: Sequence[Prompt]) -> None:
     more = f"; {len(found)} training prompts in all" if len(found) > 1 else ""
     raise ZgcmError(
         "An evaluation prompt is in the training set",
-        where=named(first.valid),
-        found=f"{shared}; in the training set at {named(first.train)}{more}",
+        where=first.valid.named(),
+        found=f"{shared}; in the training set at {first.train.named()}{more}",
         hint="remove the rows from one of the two files, or set prompts.overlap: drop",
-    )
-
-
-def named(prompt: Prompt) -> str:
-    return (
-        f"{prompt.where} (sample_id {prompt.sample_id})" if prompt.where else f"sample_id {prompt.sample_id}"
     )
 
 
@@ -59,7 +53,7 @@ def overlaps(train: Sequence[Prompt], valid: Sequence[Prompt]) -> list[Overlap]:
     templates = [_templates(side) for side in sides]
     owners: dict[int, int] = {}
     for place, prompt in enumerate(valid):
-        template = templates[0][kind(prompt)] | templates[1][kind(prompt)]
+        template = templates[0][prompt.domain] | templates[1][prompt.domain]
         for gram in sides[1][place].outside(template):
             owners.setdefault(gram, place)
     found = []
@@ -67,7 +61,7 @@ def overlaps(train: Sequence[Prompt], valid: Sequence[Prompt]) -> list[Overlap]:
         if (same := held.get(question(prompt))) is not None:
             found.append(Overlap(prompt, same, ""))
             continue
-        shared = runs.outside(templates[0][kind(prompt)] | templates[1][kind(prompt)])
+        shared = runs.outside(templates[0][prompt.domain] | templates[1][prompt.domain])
         start = next((start for gram, start in shared.items() if gram in owners), None)
         if start is not None:
             other = valid[owners[runs.grams[start]]]
@@ -81,17 +75,12 @@ def question(prompt: Prompt) -> str:
     return "\n".join(" ".join(text.casefold().split()) for text in said)
 
 
-def kind(prompt: Prompt) -> str:
-    """Prompts of one kind may share a template."""
-    return prompt.domain
-
-
 class _Runs:
     """The runs of GRAM words of what the user says, punctuation and case aside."""
 
     def __init__(self, prompt: Prompt) -> None:
         said = [message["content"] for message in prompt.messages if message["role"] == "user"]
-        self.kind = kind(prompt)
+        self.domain = prompt.domain
         self.words = words("\n".join(said))
         self.grams: list[int] = gram_hashes(word_hashes(self.words), GRAM).tolist()
 
@@ -113,11 +102,11 @@ class _Runs:
 
 
 def _templates(side: list[_Runs]) -> dict[str, set[int]]:
-    """Kind -> runs in more than half of its prompts, where there are some."""
-    sizes = Counter(runs.kind for runs in side)
+    """Domain -> runs in more than half of its prompts, where there are some."""
+    sizes = Counter(runs.domain for runs in side)
     counts: dict[str, Counter[int]] = defaultdict(Counter)
     for runs in side:
-        counts[runs.kind].update(set(runs.grams))
+        counts[runs.domain].update(set(runs.grams))
     found: dict[str, set[int]] = defaultdict(set)
     for name, size in sizes.items():
         if size >= TEMPLATE_FROM:

@@ -1,7 +1,7 @@
 """Raw correctness of a policy version on the validation prompts, without the length penalty."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,9 +9,9 @@ from zgcm.rl import markers
 from zgcm.rl.experience import by_domain
 from zgcm.rl.prompts import MIXED, Prompt
 from zgcm.rl.rewards.router import Judges
-from zgcm.rl.rewards.score import Finished
 from zgcm.rl.rewards.shaping import mean
-from zgcm.rl.trajectory import Request, Response, seed_of
+from zgcm.rl.steps import score
+from zgcm.rl.trajectory import Groups, Request, Response, seed_of
 
 if TYPE_CHECKING:
     from zgcm.rl.actors import Rollouts
@@ -28,37 +28,12 @@ def evaluate(run: "Run", rollouts: "Rollouts", judges: Judges) -> dict[str, floa
         Request(prompt.token_ids, seed_of(run.stage.seed, "evaluation", index))
         for index, prompt in enumerate(valid)
     ]
-    groups: list[list[Response]] = []
+    groups: Groups = []
     for start in range(0, len(requests), settings.batch_size):
         groups += rollouts.generate(requests[start : start + settings.batch_size], settings.sampling)
     limit = settings.sampling.max_new_tokens
     raw, failures = score(run, judges, valid, groups, limit, evaluating=True)
     return statistics(valid, groups, raw, failures, domain=run.stage.domain)
-
-
-def score(
-    run: "Run",
-    judges: Judges,
-    prompts: Sequence[Prompt],
-    groups: Sequence[Sequence[Response]],
-    limit: int,
-    *,
-    evaluating: bool = False,
-) -> tuple[list[list[float]], Counter[str]]:
-    """Raw reward of each response of each prompt, and how many were not judged, by kind."""
-    flat = [
-        Finished(
-            run.tokenizer.decode(response.token_ids, skip_special_tokens=False),
-            len(response.token_ids),
-            response.finish_reason,
-            prompt,
-        )
-        for prompt, group in zip(prompts, groups, strict=True)
-        for response in group
-    ]
-    scores = judges.score(flat, limit, evaluating=evaluating)
-    values = iter(scores.raw)
-    return [[next(values) for _ in group] for group in groups], scores.failures
 
 
 def statistics(

@@ -25,7 +25,8 @@ from zgcm.rl.experience import (
 )
 from zgcm.rl.prompts import MIXED, Prompt
 from zgcm.rl.rewards.router import Judges
-from zgcm.rl.steps import Groups, judge, prompts_of, requests_of
+from zgcm.rl.steps import judge, prompts_of, requests_of
+from zgcm.rl.trajectory import Groups
 from zgcm.rundir.manifest import is_complete
 from zgcm.stopping import Stopped, how_far
 
@@ -193,7 +194,7 @@ class Loop:
     # --- evaluations and policies -------------------------------------------------------------------------
     def _evaluate_if_due(self, *, resumed: bool) -> None:
         stage, run = self.stage, self.job
-        if self.version not in markers.versions(stage.steps, stage.evaluation.every_steps):
+        if self.version not in stage.evaluation_versions():
             return
         marker = markers.read_marker(run.directory, self.version)
         if marker is None:

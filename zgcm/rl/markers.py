@@ -32,15 +32,6 @@ COMPLETIONS = "eval/completions"
 PHASES = ("baseline", "resume_catchup", "periodic", "final", "final_catchup")
 
 
-def versions(steps: int, every: int) -> list[int]:
-    """Policy versions that are evaluated: 0, every `every` steps, and the last.
-
-    >>> versions(177, 10)[-3:]
-    [160, 170, 177]
-    """
-    return [*range(0, steps, every), steps]
-
-
 def phase(version: int, steps: int, *, resumed: bool) -> str:
     """Name of an evaluation. `resumed`: the process started at this version, so its turn had been missed."""
     if version == 0:

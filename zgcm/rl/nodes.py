@@ -1,6 +1,4 @@
-"""Ray over the nodes of a Slurm job: head on the first, workers on the others, by the launcher of training.
-
-    with ray_nodes(resources, logs, seconds) as address: ray.init(address=address)
+"""Ray for a stage: of this machine, or over the nodes of its Slurm job by the launcher of training.
 
 launch.sh runs this module once on each node. The first node's process starts the head and says where it is
 when it answers; the others join it. All stay until the launcher ends them. A token and a directory made for
@@ -8,6 +6,7 @@ this run keep every other cluster of the machines out, and this one out of their
 """
 
 import contextlib
+import logging
 import os
 import secrets
 import shutil
@@ -20,9 +19,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from zgcm.config.rl import RLStage
 from zgcm.config.stages import Resources
 from zgcm.errors import ZgcmError
 from zgcm.io import write_text
+from zgcm.rl.cluster import ENVIRONMENT, ray_cluster, short_directory
 from zgcm.slurm.launcher import on_every_node
 
 ENDING_SECONDS = 60.0
@@ -33,10 +34,32 @@ MODULE = "zgcm.rl.nodes"
 
 
 @contextlib.contextmanager
+def ray_for(stage: RLStage, actors: int, logs: Path) -> Iterator[None]:
+    """Ray for a stage's actors: on this machine, or over the nodes of its Slurm job."""
+    if stage.resources.nodes == 1:
+        with ray_cluster(cpus=actors, gpus=stage.resources.gpus_per_node, logs=logs):
+            yield
+        return
+    os.environ.update(ENVIRONMENT)
+    seconds = stage.rollout.setup_timeout
+    with ray_nodes(stage.resources, logs.with_name("ray_nodes"), seconds) as address:
+        import ray
+
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        try:
+            wait_for_nodes(stage.resources.nodes, seconds)
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextlib.contextmanager
 def ray_nodes(resources: Resources, logs: Path, seconds: float) -> Iterator[str]:
     """A Ray cluster over this job's nodes; yields its address. `logs`: how the nodes' logs' names begin.
 
-    Raises ZgcmError without a job of as many nodes, and when the head does not answer within `seconds`.
+    Import ray inside the block, not before: it reads RAY_AUTH_MODE once, when it is imported, and would be
+    refused by the cluster for ever. Raises ZgcmError without a job of as many nodes, and when the head does
+    not answer within `seconds`.
     """
     told = logs.with_name(f"{logs.name}.address")
     told.unlink(missing_ok=True)
@@ -118,8 +141,6 @@ def main() -> None:
     told, gpus, cores = Path(sys.argv[1]), *sys.argv[2:]
     rank = int(os.environ["PET_NODE_RANK"])
     master, port = os.environ["PET_MASTER_ADDR"], os.environ["PET_MASTER_PORT"]
-    from zgcm.rl.cluster import ENVIRONMENT, short_directory  # which imports this module
-
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
     if rank > 0:

@@ -10,6 +10,7 @@ from typing import Any
 from zgcm.errors import ZgcmError
 from zgcm.io import canonical_json, sha256_bytes
 from zgcm.records import read_numbered
+from zgcm.rl.sandbox.assets import TASKS
 
 REQUIRED = ("sample_id", "domain", "task_type", "messages", "answers")
 DOMAIN_FIELDS: dict[str, tuple[str, ...]] = {
@@ -20,7 +21,6 @@ DOMAIN_FIELDS: dict[str, tuple[str, ...]] = {
 """Fields that a domain needs besides."""
 MIXED = "mixed"
 """A stage's domain whose prompts are of several."""
-CODE_TASKS = ("code", "code_stdio")
 ROLES = ("system", "user", "assistant", "tool")
 
 
@@ -43,6 +43,11 @@ class Prompt:
     """Of the domain `code`: chooses which tests run; empty: the hash of the tests does."""
     where: str = ""
     """file:line, for messages."""
+
+    def named(self) -> str:
+        """For messages."""
+        name = f"sample_id {self.sample_id}"
+        return f"{self.where} ({name})" if self.where else name
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -153,8 +158,8 @@ def _is_text(value: Any) -> bool:
 
 
 def _check_code(where: str, row: dict[str, Any]) -> None:
-    if row["task_type"] not in CODE_TASKS:
-        found, expected = repr(row["task_type"]), " or ".join(CODE_TASKS)
+    if row["task_type"] not in TASKS:
+        found, expected = repr(row["task_type"]), " or ".join(TASKS)
         raise ZgcmError("Wrong `task_type`", where=where, found=found, expected=expected)
     if not re.fullmatch(r"[0-9a-f]{64}", str(row["code_asset_hash"])):
         raise ZgcmError(

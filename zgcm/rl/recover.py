@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.io import read_json, write_bytes, write_json
-from zgcm.rl.trajectory import Response
+from zgcm.rl.trajectory import Groups, Response
 from zgcm.rundir.manifest import is_complete, verify_manifest, write_manifest
 
-Pending = list[list[Response]] | None
+Pending = Groups | None
 
 
 def newest(run: Path) -> Path | None:

@@ -89,7 +89,7 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
             **result(run, layout),
         }
         run.check_owner()
-        wanted = {version: layout.evaluation(name, version) for version in evaluated_versions(stage)}
+        wanted = {version: layout.evaluation(name, version) for version in stage.evaluation_versions()}
         markers.publish(directory, wanted)
         write_json(layout.done(name), done)
     return done
@@ -98,23 +98,22 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
 def train_with_actors(run: Run) -> dict[str, float]:
     """Start Ray, engines and learner, train, stop them. Returns seconds by part."""
     from zgcm.rl.actors import Learners, Rollouts
-    from zgcm.rl.cluster import ray_for
     from zgcm.rl.grpo import Loop
+    from zgcm.rl.nodes import ray_for
     from zgcm.rl.rewards.router import judges
 
     stage = run.stage
     cpu = stage.resources.gpus_per_node == 0
-    actors = stage.rollout.engines + stage.learner.processes
+    engines, learning = stage.rollout.engines, stage.learner.processes
     with contextlib.ExitStack() as stack:
         begun = time.monotonic()
-        engines, learning = stage.rollout.engines, stage.learner.processes
         say(
             f"{run.name}: starting Ray, {numbers.counted(engines, 'vLLM engine')} and "
             f"{numbers.counted(learning, 'learner')}; that alone takes about a minute"
         )
         every = [*run.train, *run.valid]
         judging = stack.enter_context(judges(stage, every, run.special_tokens, run.directory))
-        stack.enter_context(ray_for(stage, actors, run.directory / "logs" / "ray"))
+        stack.enter_context(ray_for(stage, engines + learning, run.directory / "logs" / "ray"))
         ray_seconds = time.monotonic() - begun
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
         learners = Learners(run.policy, stage, cpu=cpu)
@@ -278,15 +277,11 @@ def require_enough(
     )
 
 
-def evaluated_versions(stage: RLStage) -> list[int]:
-    return markers.versions(stage.steps, stage.evaluation.every_steps)
-
-
 def is_finished(run: Run) -> bool:
     """Whether an earlier process trained to the end and only publishing is left, or nothing at all."""
     from zgcm.rl.experience import policy_directory
 
-    versions = evaluated_versions(run.stage)
+    versions = run.stage.evaluation_versions()
     evaluated = all(markers.read_marker(run.directory, version) for version in versions)
     return evaluated and is_complete(policy_directory(run.directory, run.stage.steps))
 
@@ -297,7 +292,7 @@ def result(run: Run, layout: Layout) -> dict[str, Any]:
 
     policy = policy_directory(run.directory, run.stage.steps)
     evaluations = []
-    for version in evaluated_versions(run.stage):
+    for version in run.stage.evaluation_versions():
         marker = markers.read_marker(run.directory, version)
         assert marker is not None
         stats = marker["stats"]

@@ -1,6 +1,7 @@
 """What a step asks, and what becomes of the answers: prompts and seeds before, rewards and advantages after.
 
-Functions of the stage, the step and the responses alone; the training loop and `--rollout-only` share them.
+Functions of the stage, the step and the responses alone; the training loop and `--rollout-only` share them,
+and `score` whoever else wants rewards.
 """
 
 from collections import Counter
@@ -10,16 +11,14 @@ from typing import TYPE_CHECKING
 
 from zgcm.config.rl import RLStage
 from zgcm.rl.advantages import reject_reason
-from zgcm.rl.evaluation import score
 from zgcm.rl.experience import advantages_of, shape, trajectories
 from zgcm.rl.prompts import Prompt, batch_at
 from zgcm.rl.rewards.router import Judges
-from zgcm.rl.trajectory import Request, Response, Trajectory, seed_of
+from zgcm.rl.rewards.score import Finished
+from zgcm.rl.trajectory import Groups, Request, Response, Trajectory, seed_of
 
 if TYPE_CHECKING:
     from zgcm.rl.run import Run
-
-Groups = list[list[Response]]
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,31 @@ def requests_of(stage: RLStage, prompts: Sequence[Prompt], purpose: str, step: i
         Request(prompt.token_ids, seed_of(stage.seed, purpose, step, index))
         for index, prompt in enumerate(prompts)
     ]
+
+
+def score(
+    run: "Run",
+    judges: Judges,
+    prompts: Sequence[Prompt],
+    groups: Sequence[Sequence[Response]],
+    limit: int,
+    *,
+    evaluating: bool = False,
+) -> tuple[list[list[float]], Counter[str]]:
+    """Raw reward of each response of each prompt, and how many were not judged, by kind."""
+    flat = [
+        Finished(
+            run.tokenizer.decode(response.token_ids, skip_special_tokens=False),
+            len(response.token_ids),
+            response.finish_reason,
+            prompt,
+        )
+        for prompt, group in zip(prompts, groups, strict=True)
+        for response in group
+    ]
+    scores = judges.score(flat, limit, evaluating=evaluating)
+    values = iter(scores.raw)
+    return [[next(values) for _ in group] for group in groups], scores.failures
 
 
 def judge(run: "Run", judges: Judges, prompts: Sequence[Prompt], groups: Groups) -> Judged:

@@ -24,6 +24,10 @@ class Response:
     """Of that policy: the number of updates it has seen."""
 
 
+Groups = list[list[Response]]
+"""Responses, prompt by prompt."""
+
+
 @dataclass(frozen=True)
 class Trajectory:
     """A response to train on."""

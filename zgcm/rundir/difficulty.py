@@ -29,21 +29,22 @@ from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open, canonical_json
 from zgcm.layout import Layout
 
-_MEASURED = [
-    pa.field("row", pa.int32(), nullable=False),
-    pa.field("sample_id", pa.string(), nullable=False),
-    pa.field("domain", pa.string(), nullable=False),
-    pa.field("samples", pa.int32(), nullable=False),
-    pa.field("passes", pa.int32(), nullable=False),
-    pa.field("pass_rate", pa.float64(), nullable=False),
-    pa.field("mean_reward", pa.float64(), nullable=False),
-    pa.field("mean_tokens", pa.float64(), nullable=False),
-    pa.field("truncated", pa.float64(), nullable=False),
-]
-MEASURED = pa.schema(_MEASURED)
+MEASURED = pa.schema(
+    [
+        pa.field("row", pa.int32(), nullable=False),
+        pa.field("sample_id", pa.string(), nullable=False),
+        pa.field("domain", pa.string(), nullable=False),
+        pa.field("samples", pa.int32(), nullable=False),
+        pa.field("passes", pa.int32(), nullable=False),
+        pa.field("pass_rate", pa.float64(), nullable=False),
+        pa.field("mean_reward", pa.float64(), nullable=False),
+        pa.field("mean_tokens", pa.float64(), nullable=False),
+        pa.field("truncated", pa.float64(), nullable=False),
+    ]
+)
 DECIDED = pa.schema(
     [
-        *_MEASURED,
+        *MEASURED,
         pa.field("kept", pa.bool_(), nullable=False),
         pa.field("reason", pa.string(), nullable=False),
     ]

@@ -19,7 +19,7 @@ from zgcm.io import sha256_bytes, sha256_file
 from zgcm.rl.formats import write_assets
 from zgcm.rl.sandbox import token
 from zgcm.rl.sandbox.client import Client, SandboxRefused, SandboxUnavailable
-from zgcm.rl.sandbox.service import RESTARTS, Service, attested, service
+from zgcm.rl.sandbox.service import RESTARTS, Service, check_attested, service
 
 PACKED = json.dumps(["assert f(1) == 2"]).encode()
 BODY = {
@@ -82,10 +82,10 @@ def test_what_a_service_does_not_prove_does_not_hold(
     assets: Path, change: dict[str, Any], named: str
 ) -> None:
     manifest = sha256_file(assets / "manifest.json")
-    assert attested(Says(**GOOD, asset_manifest_sha256=manifest), 512, assets)  # type: ignore[arg-type]
-    assert attested(Says(**GOOD), 512, None)  # type: ignore[arg-type]
+    check_attested(Says(**GOOD, asset_manifest_sha256=manifest), 512, assets)  # type: ignore[arg-type]
+    check_attested(Says(**GOOD), 512, None)  # type: ignore[arg-type]
     with pytest.raises(ZgcmError, match=named):
-        attested(Says(**{**GOOD, **change}), 512, assets)  # type: ignore[arg-type]
+        check_attested(Says(**{**GOOD, **change}), 512, assets)  # type: ignore[arg-type]
 
 
 def test_one_that_does_not_start_says_why(tmp_path: Path) -> None:
@@ -170,4 +170,4 @@ def test_it_ends_with_a_stage_that_was_killed(assets: Path, tmp_path: Path) -> N
 
 def test_one_that_is_not_reachable_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SandboxUnavailable, match="does not answer"):
-        attested(Client("http://127.0.0.1:9", "t" * 32, pauses=(0.0,)), 512, None)
+        check_attested(Client("http://127.0.0.1:9", "t" * 32, pauses=(0.0,)), 512, None)

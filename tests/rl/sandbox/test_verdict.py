@@ -1,6 +1,5 @@
 """Nobody gets a verdict that the program did not earn; honest programs get theirs."""
 
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -206,7 +205,6 @@ def test_outputs(found: str, wanted: str, same: bool) -> None:
     assert same_output(found, wanted) is same
 
 
-def test_candidates_run_side_by_side_as_other_users(judge: Sandbox) -> None:
-    assert os.getuid() != 61002
+def test_outcomes_stand_in_the_order_of_the_tests(judge: Sandbox) -> None:
     outcomes = judge.score(HONEST, [TEST, "assert square(1) == 2", TEST, TEST], "code", 10)
     assert [outcome.passed for outcome in outcomes] == [True, False, True, True]

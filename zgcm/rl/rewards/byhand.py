@@ -126,12 +126,11 @@ def code_scorer(
         if answer is None or program is None:
             return _result(row, 0.0, None, "no program" if answer else _missing(row["completion"]))
         name, task = row["code_asset_hash"], row["task_type"]
-        tests = assets.load(root, name, task)
-        picked = assets.chosen(len(tests), str(row.get("prompt_hash") or name), most)
-        outcomes = judge.score(program, [tests[index] for index in picked], task, seconds)
+        tests = assets.picked(root, name, task, str(row.get("prompt_hash") or name), most)
+        outcomes = judge.score(program, tests, task, seconds)
         failed = [outcome.reason for outcome in outcomes if not outcome.passed]
         reason = f"not passed: {len(failed)} of {len(outcomes)}, {failed[0]}" if failed else "all passed"
-        return _result(row, 1 - len(failed) / len(outcomes), program, reason)
+        return _result(row, (len(outcomes) - len(failed)) / len(outcomes), program, reason)
 
     def score(rows: Sequence[dict[str, Any]]) -> list[Scored]:
         with ThreadPoolExecutor(BATCH) as threads:

@@ -8,8 +8,7 @@ is an infrastructure error, never a wrong answer.
 import contextlib
 import functools
 import io
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from zgcm.errors import ZgcmError
@@ -95,23 +94,6 @@ def check_spec(where: str, spec: Any) -> None:
             )
 
 
-def preflight(rows: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    """Check every row's spec, each (place, row). Returns rows, constraints and how often each id occurs."""
-    count = 0
-    occurrences: Counter[str] = Counter()
-    for where, row in rows:
-        check_spec(where, row.get("ifeval_spec"))
-        occurrences.update(constraint["instruction_id"] for constraint in row["ifeval_spec"])
-        count += 1
-    if not count:
-        raise ZgcmError("No rows with constraints", expected="at least one")
-    return {
-        "rows": count,
-        "constraints": occurrences.total(),
-        "instructions": dict(sorted(occurrences.items())),
-    }
-
-
 def satisfied(answer: str | None, spec: list[dict[str, Any]]) -> list[bool]:
     """A verdict a constraint; all False without an answer. Raises ZgcmError when a checker does."""
     if answer is None:
@@ -129,7 +111,7 @@ def satisfied(answer: str | None, spec: list[dict[str, Any]]) -> list[bool]:
             raise ZgcmError(
                 f"The checker {constraint.get('instruction_id')} failed; the answer counts as not judged",
                 found=f"{type(error).__name__}: {error} on {answer[:60]!r}",
-                hint="run the preflight over the prompts; if that passes, leave the prompt out",
+                hint="correct the prompt's ifeval_spec, or leave the prompt out",
             ) from error
     return verdicts
 

@@ -4,20 +4,17 @@ import contextlib
 import json
 import os
 import queue
-import select
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from zgcm.errors import ZgcmError
+from zgcm.rl.lines import read_line
 
 START_SECONDS = 120.0
-
-
 Task = Sequence[Any]
 """(domain, answer, label or constraints), as `zgcm.rl.rewards.worker` takes it."""
 
@@ -54,7 +51,7 @@ class Verifier:
             stderr=subprocess.DEVNULL,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
-        if self._read_line(START_SECONDS) != b"ready\n":
+        if read_line(self.process, START_SECONDS) != b"ready\n":
             self.stop()
             raise ZgcmError(
                 "A verifier process does not start",
@@ -70,7 +67,7 @@ class Verifier:
         try:
             self.process.stdin.write(json.dumps(task).encode() + b"\n")
             self.process.stdin.flush()
-            line = self._read_line(self.deadline)
+            line = read_line(self.process, self.deadline)
         except BrokenPipeError:
             line = b""
         if line is None or not line.endswith(b"\n"):
@@ -85,22 +82,6 @@ class Verifier:
         self.process.kill()
         self.process.communicate()
         self.process = None
-
-    def _read_line(self, seconds: float) -> bytes | None:
-        """A line; what there was of it when the process ended; None at the deadline."""
-        assert self.process is not None and self.process.stdout is not None
-        descriptor = self.process.stdout.fileno()
-        end = time.monotonic() + seconds
-        line = b""
-        while not line.endswith(b"\n"):
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([descriptor], [], [], left)[0]:
-                return None
-            part = os.read(descriptor, 65536)
-            if not part:
-                break
-            line += part
-        return line
 
 
 class VerifierPool:

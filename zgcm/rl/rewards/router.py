@@ -11,7 +11,6 @@ from pathlib import Path
 from zgcm.config.rl import DemoPrompts, Reward, RLStage
 from zgcm.errors import ZgcmError
 from zgcm.rl import demo
-from zgcm.rl.disjoint import named
 from zgcm.rl.formats import write_assets
 from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.pool import VerifierPool, verifier_pool
@@ -24,11 +23,9 @@ from zgcm.rl.rewards.score import (
     score_instructions,
     score_math,
 )
+from zgcm.rl.rewards.worker import READY
 from zgcm.rl.sandbox import assets
 from zgcm.rl.sandbox.service import Service, service
-
-VERIFIED = ("math", "if")
-"""Domains that verifier processes judge."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class Judges:
         if domain == "code" and self.service is not None:
             ask, settings = self.service.verify, self.reward.sandbox
             return score_code(answers, prompts, ask, settings, self.service.at_a_time, evaluating=evaluating)
-        raise ZgcmError("No judge for this domain", where=named(prompts[0]), found=repr(domain))
+        raise ZgcmError("No judge for this domain", where=prompts[0].named(), found=repr(domain))
 
     def take_retries(self) -> int:
         """How often the sandbox had to be asked again since the last call; no verdict changed by it."""
@@ -94,7 +91,7 @@ def judges(
             tests = assets_of(stage, prompts, directory)
             log = directory / "logs" / "sandbox.log"
             sandbox = stack.enter_context(service(reward.sandbox, tests, log))
-        if verified := [domain for domain in VERIFIED if domain in domains]:
+        if verified := [domain for domain in READY if domain in domains]:
             pool = stack.enter_context(
                 verifier_pool(reward.workers, reward.verify_timeout, reward.tolerance, verified)
             )

@@ -13,7 +13,6 @@ from typing import Any
 from zgcm.config.rl import Sandbox
 from zgcm.errors import ZgcmError
 from zgcm.rl.completion import python_program, visible_answer
-from zgcm.rl.disjoint import named
 from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.instruction import fraction
 from zgcm.rl.rewards.math import candidate, decided_without_parsing
@@ -101,7 +100,7 @@ def score_instructions(answers: Answers, prompts: Sequence[Prompt], pool: Verifi
     for key, checked in found.items():
         if checked.failure and checked.failure not in NOT_JUDGED:
             raise ZgcmError(
-                "A checker of instructions failed", where=named(asked[key]),
+                "A checker of instructions failed", where=asked[key].named(),
                 found=checked.failure,
                 hint="leave the prompt out, or correct its ifeval_spec; the answer was not scored 0",
             )  # fmt: skip
@@ -125,18 +124,23 @@ def score_code(
     """Training: the share of passed tests, of at most `max_tests`. Evaluation: 1.0 when all of at most 64
     pass, else 0.0 (as published). Raises what `verify` does."""
     failures: Counter[str] = Counter()
-    keys: list[bytes | None] = []
+    keys: list[str | None] = []
+    asked: dict[str, dict[str, Any]] = {}
     for answer, prompt in zip(answers, prompts, strict=True):
         program = None if answer is None else python_program(answer)
-        body = None if program is None else _request(program, prompt, settings, evaluating=evaluating)
-        if body is not None and not _fits(body):
-            failures["program_too_long"] += 1
-            body = None
-        keys.append(None if body is None else json.dumps(body).encode())
-    bodies = [key for key in dict.fromkeys(keys) if key is not None]
+        key = None
+        if program is not None:
+            body = _request(program, prompt, settings, evaluating=evaluating)
+            key = json.dumps(body, ensure_ascii=False)
+            if len(program.encode()) <= PROGRAM_BYTES and len(key.encode()) <= BODY_BYTES:
+                asked[key] = body
+            else:  # the service's limits are published: a longer program is its author's fault
+                failures["program_too_long"] += 1
+                key = None
+        keys.append(key)
     with ThreadPoolExecutor(at_a_time, thread_name_prefix="code") as threads:
-        scores = list(threads.map(lambda key: float(verify(json.loads(key))["score"]), bodies))
-    found = dict(zip(bodies, scores, strict=True))
+        scores = list(threads.map(lambda body: float(verify(body)["score"]), asked.values()))
+    found = dict(zip(asked, scores, strict=True))
     raw = [0.0 if key is None else found[key] for key in keys]
     return Scores([float(value == 1.0) for value in raw] if evaluating else raw, failures)
 
@@ -150,9 +154,3 @@ def _request(program: str, prompt: Prompt, settings: Sandbox, *, evaluating: boo
         "max_tests": MOST_TESTS if evaluating else settings.max_tests,
         "max_execution_time": settings.test_timeout,
     }
-
-
-def _fits(body: dict[str, Any]) -> bool:
-    """Whether the service takes it: its limits are published, and a longer program is its author's fault."""
-    whole = len(json.dumps(body, ensure_ascii=False).encode())
-    return len(body["program"].encode()) <= PROGRAM_BYTES and whole <= BODY_BYTES

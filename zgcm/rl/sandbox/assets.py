@@ -45,6 +45,12 @@ def load(root: Path, name: str, task: str) -> tuple[Any, ...]:
     return tuple(tests)
 
 
+def picked(root: Path, name: str, task: str, seed: str, most: int) -> list[Any]:
+    """The tests of an asset that run, at most `most`. Raises AssetError."""
+    tests = load(root, name, task)
+    return [tests[index] for index in chosen(len(tests), seed, most)]
+
+
 def check(root: Path, tasks: Mapping[str, str]) -> None:
     """Raises AssetError unless the manifest lists each asset (hash -> its task) and each is there, whole."""
     path = root / MANIFEST

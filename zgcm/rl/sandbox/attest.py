@@ -1,14 +1,30 @@
 """Proof, before the first candidate, that a jail holds: probes run inside it look for each way out."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
-from zgcm.rl.sandbox.jail import Jail, running
+from zgcm.rl.sandbox.image import image
+from zgcm.rl.sandbox.jail import Jail, Limits, jail, running
+from zgcm.rl.sandbox.verdict import Sandbox, sandbox
 
 PROBE_SECONDS = 30
 SECRETS = ("/etc/passwd", "/root", "/home", "/var", "/run", "/etc/shadow", "/usr/bin", "/bin")
+
+
+@contextlib.contextmanager
+def attested_sandbox(
+    slots: int, limits: Limits | None = None, secrets: tuple[Path, ...] = ()
+) -> Iterator[tuple[Sandbox, dict[str, Any]]]:
+    """A sandbox of this machine that was proved to hold, and the proof. Raises ZgcmError when it does not."""
+    with image() as parts:
+        made = jail(parts, limits or Limits())
+        found = attest(made, secrets)
+        with sandbox(made, slots) as judge:
+            yield judge, found
 
 
 def attest(jail: Jail, secrets: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -16,9 +32,8 @@ def attest(jail: Jail, secrets: tuple[Path, ...] = ()) -> dict[str, Any]:
     reach (tests, tokens). `cgroup` is what there is: False where only rlimits bound a jail."""
     limits = jail.limits
     paths = [*SECRETS, *map(str, secrets)]
-    arguments = f"{limits.memory_bytes}, {limits.processes}, {limits.open_files}, {limits.scratch_bytes}"
     code = (
-        f"from inside import limits, probe; limits.apply({arguments}, {PROBE_SECONDS}); "
+        f"from inside import limits, probe; limits.apply(*{limits.rlimits(PROBE_SECONDS)}); "
         f"probe.main({paths!r}, {limits.scratch_bytes})"
     )
     with running(jail, 0, code, output=True) as run:

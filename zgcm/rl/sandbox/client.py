@@ -10,7 +10,6 @@ import requests
 
 from zgcm.errors import ZgcmError
 
-ATTEMPTS = 3
 PAUSES = (1.0, 3.0)
 """Seconds before the second and the third attempt."""
 TIMEOUT_SECONDS = 180.0

@@ -39,6 +39,10 @@ class Limits:
     scratch_bytes: int = 64 << 20
     output_bytes: int = 64 << 10
 
+    def rlimits(self, cpu_seconds: int) -> tuple[int, ...]:
+        """Arguments of `inside.limits.apply`."""
+        return self.memory_bytes, self.processes, self.open_files, self.scratch_bytes, cpu_seconds
+
 
 @dataclass(frozen=True)
 class Jail:

@@ -29,7 +29,7 @@ RETRY_SECONDS = 1
 
 
 @dataclass
-class Service:
+class Server:
     """Its state. `queued` counts requests that wait or run."""
 
     sandbox: Sandbox
@@ -110,11 +110,10 @@ class Service:
             self.queued -= 1
 
     def judge(self, asked: Verify) -> dict[str, Any]:
-        tests = assets.load(self.root, asked.asset_hash, asked.task_type)
-        picked = assets.chosen(len(tests), asked.selection_seed, asked.max_tests)
-        outcomes = self.sandbox.score(
-            asked.program, [tests[index] for index in picked], asked.task_type, asked.max_execution_time
+        tests = assets.picked(
+            self.root, asked.asset_hash, asked.task_type, asked.selection_seed, asked.max_tests
         )
+        outcomes = self.sandbox.score(asked.program, tests, asked.task_type, asked.max_execution_time)
         for outcome in outcomes:
             self.tests.labels("passed" if outcome.passed else "failed").inc()
             self.seconds.observe(outcome.seconds)
@@ -147,11 +146,11 @@ def busy(text: str) -> web.Response:
 
 
 async def serve(
-    service: Service, host: str, port: int, ready: Callable[[str], None], parent: BinaryIO | None = None
+    server: Server, host: str, port: int, ready: Callable[[str], None], parent: BinaryIO | None = None
 ) -> None:
     """Until SIGTERM or SIGINT; then what is queued is still answered. With `parent`, a pipe, until its other
     end is closed, if only by death; signals are then left to the parent."""
-    runner = web.AppRunner(service.application(), access_log=None)
+    runner = web.AppRunner(server.application(), access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, host, port, backlog=512)
     try:
@@ -172,7 +171,7 @@ async def serve(
     ready(f"http://{host}:{runner.addresses[0][1]}")
     started = time.monotonic()
     await stop.wait()
-    await service.drained()
+    await server.drained()
     await runner.cleanup()
     ready(f"Stopped after {time.monotonic() - started:.0f} s; every request was answered")
 

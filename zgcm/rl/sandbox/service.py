@@ -7,11 +7,9 @@ that died is started anew, a few times; then the stage ends with an error.
 import contextlib
 import os
 import secrets
-import select
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from typing import Any
 from zgcm.config.rl import Sandbox
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_file
+from zgcm.rl.lines import read_line
 from zgcm.rl.sandbox import token as tokens
 from zgcm.rl.sandbox.client import Client, SandboxUnavailable
 
@@ -49,11 +48,12 @@ class Service:
         self.restarts = 0
         self.retries = 0
 
-    def start(self) -> dict[str, Any]:
-        """What `/health` says. Raises ZgcmError when the service does not answer, or does not hold."""
-        url, token = self._started() if self.own else (str(self.settings.url), _given_token(self.settings))
+    def start(self) -> None:
+        """Raises ZgcmError when the service does not answer, or does not hold."""
+        given = Path(self.settings.token_file) if self.settings.token_file else None
+        url, token = self._started() if self.own else (str(self.settings.url), tokens.read(given))
         self.client = Client(url, token, float(self.settings.request_timeout), on_retry=self._count)
-        return attested(self.client, self.settings.memory_mb, self.assets)
+        check_attested(self.client, self.settings.memory_mb, self.assets)
 
     def verify(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer to a `/v1/verify`. Raises SandboxUnavailable when there is none after all attempts, and
@@ -120,8 +120,8 @@ class Service:
                 env={**os.environ, tokens.VARIABLE: token},
                 start_new_session=True,  # ctrl-C is the stage's to handle
             )
-        address = _first_line(self.process, START_SECONDS)
-        if not address.startswith("http"):
+        address = read_line(self.process, START_SECONDS)
+        if address is None or not address.startswith(b"http"):
             self.stop()
             with self.log.open("rb") as said:
                 said.seek(begin)
@@ -131,7 +131,7 @@ class Service:
                 found=words[-1500:] or f"no word in {START_SECONDS:.0f} s",
                 hint="try: zgcm sandbox attest; reasons and remedies are in docs/sandbox.md",
             )  # fmt: skip
-        return address, token
+        return address.decode().strip(), token
 
 
 @contextlib.contextmanager
@@ -145,9 +145,9 @@ def service(settings: Sandbox, assets: Path | None, log: Path) -> Iterator[Servi
         made.stop()
 
 
-def attested(client: Client, memory_mb: int, assets: Path | None) -> dict[str, Any]:
-    """What a service says of itself. Raises ZgcmError unless every property holds, its limits are the
-    recipe's and, with `assets`, it has the same tests. Fails closed: what it does not say does not hold."""
+def check_attested(client: Client, memory_mb: int, assets: Path | None) -> None:
+    """Raises ZgcmError unless a service says that every property holds, its limits are the recipe's and, with
+    `assets`, it has the same tests. Fails closed: what it does not say does not hold."""
     health = client.health()
     attestation = health.get("attestation")
     properties = attestation if isinstance(attestation, dict) else {}
@@ -172,23 +172,3 @@ def attested(client: Client, memory_mb: int, assets: Path | None) -> dict[str, A
             expected=f"the manifest of {assets}",
             hint="serve the same directory, or leave prompts.assets out and let the service's tests count",
         )  # fmt: skip
-    return health
-
-
-def _given_token(settings: Sandbox) -> str:
-    return tokens.read(Path(settings.token_file) if settings.token_file else None)
-
-
-def _first_line(process: subprocess.Popen[bytes], seconds: float) -> str:
-    """What a process prints first; what there was of it when it ended, or at the deadline."""
-    assert process.stdout is not None
-    end = time.monotonic() + seconds
-    line = b""
-    while not line.endswith(b"\n") and (left := end - time.monotonic()) > 0:
-        if not select.select([process.stdout], [], [], left)[0]:
-            break
-        part = os.read(process.stdout.fileno(), 4096)
-        if not part:
-            break
-        line += part
-    return line.decode(errors="replace").strip()

@@ -130,11 +130,9 @@ class Sandbox:
 
     def _begin(self, channel: socket.socket, program: str, seconds: float) -> None:
         """Hand over the program and wait until it is about to run. Up to here nothing is its fault."""
-        limits = self.jail.limits
-        cpu = max(2, math.ceil(seconds) + 1)
-        numbers = (limits.memory_bytes, limits.processes, limits.open_files, limits.scratch_bytes, cpu)
+        limits = self.jail.limits.rlimits(max(2, math.ceil(seconds) + 1))
         try:
-            _send(channel, {"program": program, "limits": numbers})
+            _send(channel, {"program": program, "limits": limits})
             channel.settimeout(START_SECONDS)
             ready = channel.recv(1)
             channel.settimeout(None)
