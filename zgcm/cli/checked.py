@@ -28,8 +28,8 @@ def check(argv: list[str], directory: Path, checkout: Path) -> None:
     merged, lines = merge_files(files)
     merged = deep_merge(merged, parse_config(options.config))
     os.environ["ZGCM_CHECKOUT"] = str(checkout)  # profiles of the user's lie below it, for the jobs too
-    there = contextlib.chdir(directory) if directory.is_dir() else contextlib.nullcontext()
-    with there:
+    directory.mkdir(parents=True, exist_ok=True)  # as Snakemake does, also for a dry run
+    with contextlib.chdir(directory):
         recipe = validate_recipe(locate(merged, checkout), ", ".join(map(str, files)), lines)
         require_files(recipe)
         check_stamp(Layout().stamp, recipe.name)

@@ -119,7 +119,7 @@ def label_rows(
 
 
 def reward_chart(reward: Reward, width: float, height: float, class_: str) -> str:
-    """Mean raw reward (share of right answers) of the evaluations, and of each training step's rollouts."""
+    """Mean raw reward of the evaluations, and of each training step's rollouts."""
     steps = [x for x, *_ in reward.evaluations] + [x for line in reward.training.values() for x, _ in line]
     frame = Frame(46, 28, width - 16, height - 34, 0, max([*steps, 1]), 0, 1)
     levels = [(value, numbers.percent(value, 0)) for value in ticks(0, 1, 5)]

@@ -21,18 +21,12 @@ REASONS = 5
 def headline(rows: list[dict[str, Any]]) -> str:
     """What came out, in a few sentences."""
     done = [row for row in rows if row["state"] in ("done", "stale")]
-    trained = [row for row in done if row["last_loss"] is not None]
     all_done = len(done) == len(rows)
     said = ["All stages are done." if all_done else f"{len(done)} of {len(rows)} stages are done."]
-    if trained:
-        first, last = numbers.loss(trained[0]["first_loss"]), numbers.loss(trained[-1]["last_loss"])
-        said.append(
-            f"Training loss went from {first} ({trained[0]['stage']}) to {last} ({trained[-1]['stage']})."
-        )
     for row in done:
         if row["reward_last"] is not None:
             before, after = numbers.percent(row["reward_first"]), numbers.percent(row["reward_last"])
-            said.append(f"Right answers on held-out prompts went from {before} to {after} ({row['stage']}).")
+            said.append(f"{row['stage']}: mean reward on held-out prompts from {before} to {after}.")
     return " ".join(said).replace(" %", "\u00a0%")
 
 
