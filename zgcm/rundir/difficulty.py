@@ -73,7 +73,7 @@ def read_table(path: Path) -> tuple[list[Row], dict[str, str]]:
         made_with = {
             str(key): str(value) for key, value in json.loads(table.schema.metadata[MADE_WITH]).items()
         }
-        for field in _MEASURED:
+        for field in MEASURED:
             if table.schema.field(field.name).type != field.type or table.column(field.name).null_count:
                 raise ValueError(f"the column {field.name} is damaged")
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
