@@ -70,7 +70,9 @@ def test_tolerance(found: str, gold: str, tolerance: float, verdict: bool) -> No
     assert equal(found, gold, tolerance) is verdict
 
 
-@pytest.mark.parametrize("found", ["0:0", ":", "0:0:0", "5-5:0", "x-x:0", ":4"])
+@pytest.mark.parametrize(
+    "found", ["0:0", ":", "0:0:0", "5-5:0", "x-x:0", ":4", "0/0:0/0", "1/0:1/0", r"\infty:\infty"]
+)
 @pytest.mark.parametrize("gold", ["3:4", "1:1", "1:2:3"])
 def test_no_ratio_is_every_ratio(found: str, gold: str) -> None:
     """What is compared crosswise must not vanish; a policy under training finds such an answer."""

@@ -22,10 +22,10 @@ from zgcm.errors import ZgcmError
 from zgcm.io import sha256_bytes
 from zgcm.rl.formats import write_assets
 from zgcm.rl.sandbox import assets, token
+from zgcm.rl.sandbox import server as http
 from zgcm.rl.sandbox.assets import AssetError
 from zgcm.rl.sandbox.client import Client, SandboxRefused, SandboxUnavailable
 from zgcm.rl.sandbox.request import BadRequest, parse
-from zgcm.rl.sandbox.server import Service, serve
 
 TOKEN = "t" * 32
 OPTIONS = ("--port", "0", "--slots", "2", "--queue", "3")
@@ -196,9 +196,9 @@ def test_an_address_that_is_taken_or_unknown(host: str) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with ThreadPoolExecutor(1) as threads:
-            made = Service(Mock(), Path(), TOKEN, {}, 1, threads)
+            made = http.Server(Mock(), Path(), TOKEN, {}, 1, threads)
             with pytest.raises(ZgcmError, match="cannot listen"):
-                asyncio.run(serve(made, host, taken.getsockname()[1], print))
+                asyncio.run(http.serve(made, host, taken.getsockname()[1], print))
 
 
 def test_the_published_order_of_tests() -> None:

@@ -57,7 +57,10 @@ def formula(text: str) -> Any:
         raise Unreadable(text[:80])
     if sympy.Symbol("i") in expression.free_symbols:
         expression = expression.xreplace({sympy.Symbol("i"): sympy.I})
-    return expression.doit()
+    evaluated = expression.doit()
+    if evaluated.has(sympy.nan, sympy.zoo):  # 0/0, 1/0: sympy has one equal to itself times anything
+        raise Unreadable(text[:80])
+    return evaluated
 
 
 def verified(found: str, gold: str) -> bool:

@@ -284,6 +284,8 @@ def _ratios(found: str, gold: str, part: Same) -> bool | None:
         return len(ratio) == 2 and (part(text, fraction) if len(one) == 1 else part(fraction, text))
     if any(all(part(item, "0") for item in ratio) for ratio in (one, other)):
         return False  # multiplied crosswise 0:0 is every ratio
+    if any(part(item, rf"({item})+1") or not part(item, rf"({item})+0") for item in (*one, *other)):
+        return False  # so are 0/0:0/0 and \infty:\infty: no number
     return len(one) == len(other) and all(
         part(rf"({one[0]})\cdot({b})", rf"({a})\cdot({other[0]})")
         for a, b in zip(one[1:], other[1:], strict=True)
