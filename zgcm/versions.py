@@ -15,5 +15,5 @@ VERSIONS = {
     "export": 1,
     "pass_rates": 1,
     "difficulty": 1,
-    "rl": 2,
+    "rl": 3,
 }

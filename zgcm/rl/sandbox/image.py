@@ -3,6 +3,7 @@ files for the inside. No shell, no site-packages, nothing of the user's."""
 
 import compileall
 import contextlib
+import fcntl
 import importlib.util
 import os
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,9 @@ from pathlib import Path
 from zgcm.errors import ZgcmError
 
 INSIDE = Path(__file__).parent / "inside"
+PREFIX = "zgcm-jail-"
+UNLOCKED_SECONDS = 60
+"""A directory that was just made has no lock yet."""
 PROBE_SECONDS = 20
 SYSTEM_LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")
 LEFT_OUT = (
@@ -53,7 +58,8 @@ def image() -> Iterator[Image]:
     if library.suffix != ".a" and library.exists():
         instance = str(sysconfig.get_config_var("INSTSONAME") or library.name)
         binds.append((library.resolve(), f"/python/lib/{instance}"))
-    with tempfile.TemporaryDirectory(prefix="zgcm-jail-") as name:
+    remove_abandoned()
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as name, locked(Path(name)):
         directory = Path(name)
         directory.chmod(0o755)
         if os.geteuid() == 0:
@@ -71,6 +77,26 @@ def image() -> Iterator[Image]:
             item.chmod(0o755 if item.is_dir() else 0o644)
         binds.append((ours, "/inside/inside"))
         yield Image(bwrap, tuple(binds))
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """The kernel drops the lock with the process, kill -9 included: who gets it finds an abandoned directory."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_abandoned() -> None:
+    """What killed processes left behind, 60 MB each under root."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):  # in use, or another user's
+            if time.time() - directory.stat().st_mtime > UNLOCKED_SECONDS:
+                with locked(directory):
+                    shutil.rmtree(directory)
 
 
 def find_bwrap() -> Path:
