@@ -81,7 +81,7 @@ def image() -> Iterator[Image]:
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """The kernel drops the lock with the process, kill -9 included: who gets it finds an abandoned directory."""
+    """The kernel drops the lock with the process, kill -9 included: who gets it, finds abandoned files."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
