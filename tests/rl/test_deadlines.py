@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ STAGE = {
     "prompts": {"kind": "files", "train": "a", "valid": "b"},
     "rollout": {"setup_timeout": SECONDS, "request_timeout": SECONDS, "sync_timeout": SECONDS},
 }
+PATIENT = STAGE | {"rollout": {"setup_timeout": 60}}
 
 
 class Stuck:
@@ -32,10 +34,18 @@ class Stuck:
     def __init__(self, *_: Any) -> None:
         pass
 
+    def is_up(self) -> None:
+        pass
+
     def stop(self, *_: Any) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
 
     ready = generate = load = build = step = weights = save_state = stop
+
+
+class Refusing(Stuck):
+    def __init__(self, *_: Any) -> None:
+        raise ValueError("no weights here\nand none there")
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +53,9 @@ def ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Raises when a process outlives the cluster, though all of them are stopped."""
     before = set(psutil.Process().children(recursive=True))
     with ray_cluster(cpus=1, gpus=0, logs=tmp_path_factory.mktemp("logs") / "ray"):
+        from ray import cloudpickle
+
+        cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Ray's workers cannot import a test
         yield
         mine = set(psutil.Process().children(recursive=True)) - before
     _, alive = psutil.wait_procs(mine, timeout=60)
@@ -80,8 +93,26 @@ def test_a_stuck_process_is_an_error_after_its_deadline(
     stage = RLStage.model_validate(STAGE)
     learners = actors.Learners(Path("policy"), stage, cpu=True)
     rollouts = actors.Rollouts(Path("policy"), stage, cpu=True)
+    wait_up(learners, rollouts)
     begun = time.monotonic()
     with pytest.raises(ZgcmError, match=f"{what} took too long") as caught:
         call(learners, rollouts)
     assert SECONDS <= time.monotonic() - begun < SECONDS + 20
     assert f"more than {SECONDS} s" in str(caught.value.found)
+    assert any(child.status() == psutil.STATUS_STOPPED for child in psutil.Process().children(recursive=True))
+
+
+@pytest.mark.usefixtures("ray")
+def test_a_process_that_cannot_start_is_an_error_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actors, "EngineActor", Refusing)
+    rollouts = actors.Rollouts(Path("policy"), RLStage.model_validate(PATIENT), cpu=True)
+    with pytest.raises(ZgcmError, match="Starting the rollout engines failed: its process died") as caught:
+        rollouts.wait_ready()
+    assert caught.value.found == "ValueError: no weights here\nand none there"
+
+
+def wait_up(learners: Any, rollouts: Any) -> None:
+    """The deadline is one of the call: a worker of Ray's may need longer than that to come up."""
+    import ray
+
+    ray.get([actor.is_up.remote() for actor in learners.processes + rollouts.engines], timeout=60)

@@ -215,6 +215,15 @@ def wait(calls: Any, seconds: float, what: str) -> Any:
     except (ActorDiedError, ActorUnavailableError) as error:
         raise ZgcmError(
             f"{what} failed: its process died",
-            found=str(error).strip().splitlines()[0],
+            found=cause_of_death(str(error)),
             hint="logs/ray of the run says more; the same command continues from the last recover point",
         ) from error
+
+
+def cause_of_death(message: str) -> str:
+    """The error that ended a constructor: what follows the last indented line of its traceback; else line one."""
+    lines = message.strip().splitlines()
+    if "creation task" not in lines[0]:
+        return lines[0]
+    traceback_end = max(index for index, line in enumerate(lines) if index == 0 or line.startswith("  "))
+    return "\n".join(lines[traceback_end + 1 :]) or lines[0]
