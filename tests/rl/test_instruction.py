@@ -91,7 +91,7 @@ def test_a_checker_that_raises_is_no_wrong_answer(monkeypatch: pytest.MonkeyPatc
         def check_following(self, answer: str) -> bool:
             raise ZeroDivisionError(answer)
 
-    monkeypatch.setattr(instruction, "registry", lambda: {"x": Broken})
+    monkeypatch.setattr(instruction, "registry", lambda _: {"x": Broken})
     with pytest.raises(ZgcmError, match="ZeroDivisionError"):
         instruction.satisfied("a", [constraint("x")])
 

@@ -14,6 +14,7 @@ from zgcm.rl import demo
 from zgcm.rl.formats import write_assets
 from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.pool import VerifierPool, verifier_pool
+from zgcm.rl.rewards.registry import checkout_of
 from zgcm.rl.rewards.score import (
     Answers,
     Finished,
@@ -91,7 +92,9 @@ def judges(
             sandbox = stack.enter_context(service(reward.sandbox, tests, log))
         if verified := [domain for domain in READY if domain in domains]:
             pool = stack.enter_context(
-                verifier_pool(reward.workers, reward.verify_timeout, reward.tolerance, verified)
+                verifier_pool(
+                    *(reward.workers, reward.verify_timeout, reward.tolerance, verified), checkout_of(reward)
+                )
             )
         yield Judges(reward, special_tokens, pool, sandbox)
 

@@ -101,22 +101,27 @@ def score_instructions(answers: Answers, prompts: Sequence[Prompt], pool: Verifi
         for answer, prompt in zip(answers, prompts, strict=True)
         if answer is not None
     }
-    found = dict(
-        zip(asked, pool.check([(key[0], prompt.ifeval_spec) for key, prompt in asked.items()]), strict=True)
-    )
-    for key, checked in found.items():
-        if checked.failure and checked.failure not in NOT_JUDGED:
-            raise ZgcmError(
-                "A checker of instructions failed", where=asked[key].named(),
-                found=checked.failure,
-                hint="leave the prompt out, or correct its ifeval_spec; the answer was not scored 0",
-            )  # fmt: skip
+    questions = [(key[0], prompt.ifeval_spec, prompt.named()) for key, prompt in asked.items()]
+    found = dict(zip(asked, check(questions, pool), strict=True))
     scores = Scores([], [])
     for answer, prompt in zip(answers, prompts, strict=True):
         mine = Checked([]) if answer is None else found[answer, json.dumps(prompt.ifeval_spec)]
         scores.raw.append(fraction(mine.satisfied) if mine.satisfied else 0.0)
         scores.not_judged.append(mine.failure)
     return scores
+
+
+def check(asked: Sequence[tuple[str, list[dict[str, Any]], str]], pool: VerifierPool) -> list[Checked]:
+    """Which constraints each (answer, ifeval_spec, name of its prompt) satisfies. Raises ZgcmError when a
+    checker does."""
+    found = pool.check([(answer, spec) for answer, spec, _ in asked])
+    for (_, _, where), checked in zip(asked, found, strict=True):
+        if checked.failure and checked.failure not in NOT_JUDGED:
+            raise ZgcmError(
+                "A checker of instructions failed", where=where, found=checked.failure,
+                hint="leave the prompt out, or correct its ifeval_spec; the answer was not scored 0",
+            )  # fmt: skip
+    return found
 
 
 def score_code(
