@@ -118,7 +118,7 @@ def instruction_command(
     if open_instruct is not None:
         directory = open_instruct.absolute()
         checkout = Checkout(directory, Checkout(directory).content())
-        keys = f"{{checkout: {open_instruct}, sha256: {checkout.sha256}}}"
+        keys = f"{{checkout: {open_instruct}, sha256: '{checkout.sha256}'}}"
         typer.echo(f"In a recipe: reward: {{open_instruct: {keys}}}", err=True)
     with verifier_pool(workers or len(os.sched_getaffinity(0)), timeout, 0.0, ["if"], checkout) as pool:
         scorer = instruction_scorer(pool, special_token or ["<|endoftext|>"])
