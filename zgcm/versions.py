@@ -13,7 +13,7 @@ VERSIONS = {
     "train": 2,
     "adopt": 1,
     "export": 1,
-    "pass_rates": 2,
+    "pass_rates": 3,
     "difficulty": 2,
-    "rl": 4,
+    "rl": 5,
 }

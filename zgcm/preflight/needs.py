@@ -6,7 +6,7 @@ from zgcm.identity import digest
 
 
 def needs_id(recipe: Recipe) -> str:
-    """Digest of what the recipe asks of a machine: model, sandboxes, precision, layout and engine of stages."""
+    """Digest of what the recipe asks of a machine: model, sandboxes, stages' precision, layout and engine."""
     stages = {
         name: {
             **{"fp8": stage.fp8 and semantic(stage.fp8), "bf16": stage.bf16, "engine": stage.engine},
