@@ -127,7 +127,7 @@ def prepare(root: Path, *, rows: Rows = prompt_rows, asked: Asked = QUESTIONS, *
         "checkpoints": {"save_every_steps": 10},
         "resources": {"cpus_per_process": 1},
     }
-    settings = yaml.safe_load(TINY.read_text())["stages"]["rl_math"]
+    settings = yaml.safe_load(TINY.read_text())["stages"]["rl_math"] | {"difficulty": None}
     # the demo's prompts section has other keys than a file's: replace it, do not merge it
     recipe = yaml.safe_load(TINY.read_text())
     merged = merge(settings, merge(overlay, stage))
