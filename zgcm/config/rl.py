@@ -248,8 +248,8 @@ class Learner(Section):
     """The model has none; kept from the published configuration."""
     processes: PositiveInt = execution(1)
     """FSDP2 ranks."""
-    weight_transfer: Literal["nccl", "object_store"] = execution("nccl")
-    """How new weights reach the engines."""
+    weight_transfer: Literal["auto", "nccl", "object_store"] = execution("auto")
+    """How new weights reach the engines: from GPU to GPU, or through host memory. `auto`: `nccl` on GPUs."""
 
 
 class Evaluation(Section):
