@@ -5,10 +5,12 @@ python scripts/humaneval.py --data HumanEval.jsonl.gz [--slots 2] [--seconds 10]
 
 import argparse
 import json
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from zgcm.errors import ZgcmError
 from zgcm.rl.formats import humaneval_test
 from zgcm.rl.prompts import read_rows
 from zgcm.rl.sandbox.attest import attested_sandbox
@@ -48,4 +50,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ZgcmError as error:
+        sys.exit(f"humaneval: {error}")

@@ -94,6 +94,14 @@ def test_a_dry_run_says_what_and_why_and_does_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / target).exists() and not (tmp_path / "results/recipe.json").exists()
 
 
+def test_a_dry_run_names_the_files_that_are_missing(tmp_path: Path) -> None:
+    target = "results/corpus/stage1_web/00000.jsonl.zst"
+    recipe = ["--recipe", CHECKOUT / "config/zgcm-7b.yaml"]
+    done = call([sys.executable, "-m", "zgcm.cli", "run", "-n", *recipe, "--directory", tmp_path, target])
+    assert done.returncode == 0
+    assert "missing: tokenizer.path: models/glm51-tokenizer; to do: bring the directory" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

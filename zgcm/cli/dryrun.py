@@ -17,6 +17,7 @@ from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.layout import Layout
 from zgcm.numbers import counted
+from zgcm.report.recipe import missing
 from zgcm.train import lengths
 
 SHOWN = ("assumed, never published", "Nothing to be done")
@@ -139,4 +140,4 @@ def totals(jobs: list[Job], recipe: Recipe, layout: Layout) -> list[str]:
         more = f", and {', '.join(unknown)}, whose length its data will say" if unknown else ""
         known = sum(number or 0 for number in steps.values())
         said.append(f"To train: {known:,} steps in {len(stages)} stages{more}; what that costs: zgcm plan")
-    return [*said, "Nothing was done: this was a dry run"]
+    return [*said, *missing(recipe), "Nothing was done: this was a dry run"]

@@ -41,9 +41,7 @@ def summary(recipe: Recipe) -> Facts:
         "remarks": [contract.remark(name, stage) for name, stage in recipe.rl_stages().items()]
         + difficulty_remarks(recipe)
         + sandbox_remarks(recipe),
-        "missing": [
-            {"key": file.key, "path": file.path, "to_do": file.hint} for file in missing_files(recipe)
-        ],
+        "missing": _missing_facts(recipe),
     }
 
 
@@ -192,6 +190,15 @@ def _mix_row(name: str, mix: Facts) -> tuple[str, ...]:
     tokens = "all" if mix["tokens"] is None else short(mix["tokens"])
     order = mix["order"] if mix["sources"] else ""
     return name, mix["kind"], order, tokens, f"{mix['shards']:,}", made_of, ", ".join(mix["exclude"])
+
+
+def missing(recipe: Recipe) -> list[str]:
+    """Sentences on files that the recipe names and that are not there."""
+    return _missing(_missing_facts(recipe))
+
+
+def _missing_facts(recipe: Recipe) -> list[dict[str, str]]:
+    return [{"key": file.key, "path": file.path, "to_do": file.hint} for file in missing_files(recipe)]
 
 
 def _missing(files: list[dict[str, str]]) -> list[str]:

@@ -251,7 +251,7 @@ def wait(calls: Any, seconds: float, what: str) -> Any:
 
 
 def cause_of_death(message: str) -> str:
-    """The error that ended a constructor: what follows the last indented line of its traceback; else line one."""
+    """What follows the traceback where a constructor failed, which is its error; else the first line."""
     lines = message.strip().splitlines()
     if "creation task" not in lines[0]:
         return lines[0]
