@@ -319,6 +319,12 @@ class RLStage(_Stage):
         """Whether it needs a sandbox: mixed prompts may hold none of code, but that takes reading them."""
         return self.domain in ("code", "mixed")
 
+    def weight_transport(self) -> Literal["nccl", "object_store"]:
+        """How new weights reach the engines: as `learner.weight_transfer` says, `auto` resolved."""
+        if self.learner.weight_transfer != "auto":
+            return self.learner.weight_transfer
+        return "nccl" if self.resources.gpus_per_node > 0 else "object_store"
+
     def training_prompts(self) -> int | None:
         """Their number, as far as the recipe says."""
         prompts = self.prompts

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from zgcm.config.rl import RLStage, Sampling
 from zgcm.errors import ZgcmError
-from zgcm.rl.sync import transport
 from zgcm.rl.trajectory import Comparison, Request, Response, Trajectory
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ class EngineActor:
     def __init__(self, policy: str, stage: RLStage, cpu: bool) -> None:
         from zgcm.rl.rollout import Engine
 
-        receives = transport(stage) == "nccl"
+        receives = stage.weight_transport() == "nccl"
         self.engine = Engine(Path(policy), stage.rollout, stage.seed, cpu=cpu, receives=receives)
 
     def ready(self) -> None:

@@ -26,7 +26,7 @@ from zgcm.rl.experience import (
 from zgcm.rl.prompts import MIXED, Prompt
 from zgcm.rl.rewards.router import Judges
 from zgcm.rl.steps import judge, prompts_of, requests_of
-from zgcm.rl.sync import transport, weight_sync
+from zgcm.rl.sync import weight_sync
 from zgcm.rl.trajectory import Groups
 from zgcm.rundir.manifest import is_complete
 from zgcm.stopping import Stopped, how_far
@@ -107,7 +107,7 @@ class Loop:
         markers.write_gate(
             self.job.directory,
             self.version,
-            transport=transport(self.stage),
+            transport=self.stage.weight_transport(),
             weights_checksum=digest,
             logprob_gap_mean=gap,
             elapsed_seconds=time.monotonic() - begun,

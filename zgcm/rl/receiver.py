@@ -27,7 +27,8 @@ class Receiver(NCCLWeightTransferEngine):
         total = Checksum()
 
         def load(tensors: list[tuple[str, torch.Tensor]]) -> None:
-            self.model.load_weights(watched(iter(tensors), total))
+            model: Any = self.model
+            model.load_weights(watched(iter(tensors), total))
             # vLLM keeps parts of a layer until all are there, and the next bucket comes on another stream
             torch.accelerator.synchronize()
 

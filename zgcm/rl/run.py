@@ -152,7 +152,6 @@ def check_consistent(name: str, stage: RLStage) -> None:
             found=f"{engines} for engines and {learners} for the learner, of {gpus}",
             hint="fewer rollout.engines or learner.processes, or more resources.nodes",
         )
-    sync.check_consistent(where, stage)
     for key, sampling in (("rollout", stage.rollout.sampling), ("evaluation", stage.evaluation.sampling)):
         if sampling.max_tokens > stage.rollout.max_model_len:
             raise ZgcmError(

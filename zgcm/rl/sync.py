@@ -1,9 +1,9 @@
-"""New weights into every rollout engine, one interface: through Ray's object store, or by NCCL from GPU to GPU.
+"""New weights into every rollout engine: through Ray's object store, or by NCCL from GPU to GPU.
 
-By NCCL the first learner process is rank 0 of a group of its own, and engine e with tensor parallel t holds the
-ranks 1 + e t to e t + t. Every learner process takes part in gathering the tensors, one after the other; the
-first one broadcasts them. All calls of a sync are in flight together and share one deadline, since a broadcast
-has none of its own: a process that never arrives would keep the others waiting for ever.
+By NCCL the first learner process is rank 0 of a group of its own, and engine e with tensor parallel t holds
+the ranks 1 + e t to t + e t. Every learner process takes part in gathering the tensors, one after the other;
+the first one broadcasts them. All calls of a sync are in flight together and share one deadline, since a
+broadcast has none of its own: a process that never arrives would keep the others waiting for ever.
 
 `zgcm.rl.transfer` is the learner's half, `zgcm.rl.receiver` the engines'.
 """
@@ -12,7 +12,7 @@ import importlib.util
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
@@ -22,50 +22,16 @@ if TYPE_CHECKING:
     from zgcm.rl.actors import Learners, Rollouts
     from zgcm.rl.weights import Description
 
-NEEDED_OF_VLLM = (
-    "distributed/weight_transfer/nccl_common.py",
-    "distributed/weight_transfer/packed_tensor.py",
-)
-"""Files that vLLM has since 0.25, the published version; tests check the names in them."""
-
-
-def transport(stage: RLStage) -> Literal["nccl", "object_store"]:
-    """How a stage's weights travel: as it says, or by NCCL where it has GPUs."""
-    chosen = stage.learner.weight_transfer
-    if chosen != "auto":
-        return chosen
-    return "nccl" if stage.resources.gpus_per_node > 0 else "object_store"
+NEEDED_OF_VLLM = tuple(f"distributed/weight_transfer/{name}.py" for name in ("nccl_common", "packed_tensor"))
+"""vLLM 0.25.1, the published version, has them; tests check the names in them."""
 
 
 def first_rank(engine: int, tensor_parallel: int) -> int:
-    """Of an engine in the group; rank 0 is the learner."""
+    """Of an engine in the group, engines counted from 0. Rank 0 is the learner."""
     return 1 + engine * tensor_parallel
 
 
-def world_size(engines: int, tensor_parallel: int) -> int:
-    return first_rank(engines, tensor_parallel)
-
-
 # --- before anything starts -------------------------------------------------------------------------------
-
-
-def check_consistent(where: str, stage: RLStage) -> None:
-    """Refuse a transport that the stage's own settings rule out. `where`: the stage's key."""
-    chosen, parallel = transport(stage), stage.rollout.tensor_parallel
-    if chosen == "nccl" and stage.resources.gpus_per_node == 0:
-        raise ZgcmError(
-            "NCCL moves weights between GPUs, and this stage has none",
-            where=f"{where}.learner.weight_transfer",
-            found="nccl, with resources.gpus_per_node 0",
-            expected="auto, or object_store",
-        )
-    if chosen == "object_store" and parallel > 1:
-        raise ZgcmError(
-            "Weights in host memory do not reach the processes of an engine with tensor parallelism",
-            where=f"{where}.learner.weight_transfer",
-            found=f"object_store, with rollout.tensor_parallel {parallel}",
-            expected="auto or nccl on GPUs; or rollout.tensor_parallel 1",
-        )
 
 
 def require_machine(stage: RLStage) -> None:
@@ -81,7 +47,7 @@ def require_machine(stage: RLStage) -> None:
             expected=str(asked),
             hint="run it in a job with GPUs, or set the key to what is there (0: on CPUs)",
         )
-    if transport(stage) == "nccl":
+    if stage.weight_transport() == "nccl":
         spec = importlib.util.find_spec("vllm")
         require_vllm(Path(spec.origin).parent if spec and spec.origin else None)
 
@@ -104,7 +70,7 @@ def require_vllm(package: Path | None) -> None:
 
 def weight_sync(stage: RLStage, learners: "Learners", rollouts: "Rollouts") -> Callable[[int], str]:
     """What gives every engine the learner's weights: version -> their checksum, the same on both sides."""
-    if transport(stage) == "object_store":
+    if stage.weight_transport() == "object_store":
         return partial(_through_object_store, learners, rollouts)
     return partial(_by_nccl, learners, rollouts, connect(learners, rollouts))
 
@@ -122,7 +88,7 @@ def connect(learners: "Learners", rollouts: "Rollouts") -> "Description":
     source, settings = learners.processes[0], rollouts.settings
     address = wait(source.address.remote(), START_SECONDS, "Finding the learner's address")
     parallel = settings.tensor_parallel
-    world = world_size(len(rollouts.engines), parallel)
+    world = first_rank(len(rollouts.engines), parallel)
     calls = [source.join_transfer.remote(address, world)]
     calls += [
         engine.join_transfer.remote(address, world, first_rank(number, parallel))

@@ -1,7 +1,7 @@
 """Weights by NCCL, the learner's half: gather tensor after tensor, pack them into buckets, broadcast.
 
-Runs in the learner's processes, and imports vLLM in the first one only. vLLM's own functions pack and broadcast;
-the same ones exist in the version of envs/rollout.yaml and in the laptop's, whose classes around them differ.
+Runs in the learner's processes, and imports vLLM in the first one only. vLLM's own functions pack and
+broadcast: the same in the versions of envs/rollout.yaml and of the laptop, whose classes around them differ.
 """
 
 from collections.abc import Iterator
