@@ -1,7 +1,7 @@
 """NCCL's place taken by gloo: what a transfer of weights needs of CUDA, on a CPU.
 
-vLLM's rendezvous, packing, unpacking and loading stay its own. Replaced are the communicator, streams (all work
-is done when a call returns) and the number of the current device.
+vLLM's ranks, packing, unpacking and loading stay its own. Replaced are the communicator, streams (all work is
+done when a call returns) and the number of the current device.
 """
 
 import contextlib

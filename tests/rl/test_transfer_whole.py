@@ -1,23 +1,23 @@
-"""The whole transfer with Ray, FSDP2, vLLM's packing and vLLM's loader; only NCCL and CUDA streams are gloo's.
+"""The whole transfer: Ray, FSDP2, vLLM's packing and loading; gloo stands where NCCL and CUDA streams would.
 
-Learner processes and engines are those of a stage. What an engine holds afterwards must be what the way through
-the object store gives it, bit for bit, and new tokens must come from the new weights.
+Learner processes and engines are those of a stage. What an engine holds afterwards must be what the way
+through the object store gives it, bit for bit, and new tokens must come from the new weights.
 """
 
 import sys
 from pathlib import Path
 from typing import Any
 
+import gloo
 import pytest
 from test_learner import TINY, batch
 
-import gloo
 from zgcm.config.rl import RLStage
 from zgcm.rl import actors, sync, transfer
 from zgcm.rl.cluster import ray_cluster
 from zgcm.rl.trajectory import Request, Trajectory
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 ENGINES, LEARNERS = 2, 2
 BUCKET = 100_000

@@ -72,7 +72,7 @@ def weight_sync(stage: RLStage, learners: "Learners", rollouts: "Rollouts") -> C
     """What gives every engine the learner's weights: version -> their checksum, the same on both sides."""
     if stage.weight_transport() == "object_store":
         return partial(_through_object_store, learners, rollouts)
-    return partial(_by_nccl, learners, rollouts, connect(learners, rollouts))
+    return partial(by_nccl, learners, rollouts, connect(learners, rollouts))
 
 
 def _through_object_store(learners: "Learners", rollouts: "Rollouts", version: int) -> str:
@@ -97,7 +97,7 @@ def connect(learners: "Learners", rollouts: "Rollouts") -> "Description":
     return wait(calls, settings.sync_timeout, "Connecting the learner and the engines")[0]
 
 
-def _by_nccl(learners: "Learners", rollouts: "Rollouts", description: "Description", version: int) -> str:
+def by_nccl(learners: "Learners", rollouts: "Rollouts", description: "Description", version: int) -> str:
     from zgcm.rl.actors import require_same, wait
 
     sending = [process.send.remote() for process in learners.processes]
