@@ -53,6 +53,9 @@ def test_a_machine_without_the_gpus_is_refused(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ZgcmError, match="fewer GPUs") as caught:
         sync.require_machine(RLStage.model_validate(ON_GPUS))
     assert caught.value.where == "resources.gpus_per_node" and "4" in str(caught.value.found)
+    monkeypatch.setattr(machine, "gpus", lambda: {"gpus": 8})
+    with pytest.raises(ZgcmError, match="runs on CPUs only"):  # the laptop's environment
+        sync.require_machine(RLStage.model_validate(ON_GPUS))
 
 
 def test_a_vllm_that_cannot_receive_is_refused(tmp_path: Path) -> None:

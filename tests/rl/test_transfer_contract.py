@@ -84,9 +84,8 @@ def test_engine_arguments_are_known(engine: Any) -> None:
     assert (module, getattr(receiver, name)) == (receiver.__name__, receiver.WorkerExtension)
     # vLLM refuses an extension that hides a method of its worker's
     assert not [item for item in vars(receiver.WorkerExtension) if item[:2] != "__" and hasattr(Worker, item)]
-    assert "self.weight_transfer_engine = WeightTransferEngineFactory.create_engine(" in inspect.getsource(
-        Worker
-    )
+    loading = inspect.getsource(Worker.load_model)
+    assert "self.weight_transfer_engine = WeightTransferEngineFactory.create_engine(" in loading
 
 
 def test_calls_of_an_update(engine: Any) -> None:

