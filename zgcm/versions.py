@@ -13,7 +13,7 @@ VERSIONS = {
     "train": 2,
     "adopt": 1,
     "export": 1,
-    "pass_rates": 1,
+    "pass_rates": 2,
     "difficulty": 1,
-    "rl": 3,
+    "rl": 4,
 }

@@ -178,3 +178,32 @@ def test_instructions_are_checked_in_a_verifier_and_a_checker_that_raises_says_s
         )
     assert both.satisfied == [True, True] and one.satisfied == [False, True]
     assert "ZgcmError" in broken.failure and not broken.satisfied
+
+
+@pytest.mark.parametrize("command", [r"\dfrac12", r"\tfrac12", r"\frac12"])
+def test_a_command_ends_where_a_digit_follows(command: str) -> None:
+    assert equal(command, "1/2") and equal(rf"x\geq5+{command}", r"x \ge 5.5") and equal(r"x\leq3", "x <= 3")
+
+
+@pytest.mark.parametrize(
+    ("found", "gold", "verdict"),
+    [
+        ("3:30 pm", r"3:30\text{ p.m.}", True),
+        ("3:30", "3:30 p.m.", True),
+        ("5 p.m.", "5 pm", True),
+        ("3:30 a.m.", "3:30 p.m.", False),
+        ("7:00 p.m.", "3:30 p.m.", False),
+        ("f(n)=n+1", "f(x)=x+1", True),
+        ("g(x)=x+1", "f(x)=x+1", False),
+        ("f(a)=a+a", "f(x)=x+a", False),
+        ("120千米", "120", True),
+        ("120千克", "120千米", False),
+        ("5千", "5000", True),
+    ],
+)
+def test_times_functions_and_chinese_units(found: str, gold: str, verdict: bool) -> None:
+    assert equal(found, gold) is verdict
+
+
+def test_a_box_may_introduce_its_answer() -> None:
+    assert candidate(r"\boxed{答案是8}") == candidate(r"\boxed{The answer is 8}") == "8"

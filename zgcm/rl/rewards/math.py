@@ -17,6 +17,7 @@ _ANCHOR = re.compile(
     r"####|\banswers?\b[\s*]*(?:\b(?:is|are)\b|[:=])(?:\s*:)?|\boption\s+(?:is\s+)?(?=\(?[A-J]\b)|答案[\s*]*(?:[是为:]|：)",
     re.I,
 )
+_INTRODUCTION = re.compile(r"^\s*(?:(?:the\s+)?answer\s*(?:is\b|[:=])|答案?\s*(?:[是为:]|：))\s*", re.I)
 _SENTENCE_END = re.compile(r"\n|。|[.,;!](?=\s|$)|\b(?:because|since)\b")
 MOST_BOXES = 20
 """Of one answer. More are a model that repeats itself."""
@@ -42,7 +43,7 @@ def candidate(answer: str) -> str:
             if len(between) > 60 or not _BETWEEN_BOXES.fullmatch(between):
                 break
             last.insert(0, box)
-        return ", ".join(dict.fromkeys(content for _, _, content in last))
+        return ", ".join(dict.fromkeys(_INTRODUCTION.sub("", content, count=1) for _, _, content in last))
     text = answer.strip()
     anchors = list(_ANCHOR.finditer(text))
     if anchors:

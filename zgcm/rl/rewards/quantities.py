@@ -54,7 +54,7 @@ _NAMES = {
 _UNITS = {
     unit: (dimension, factor) for dimension, units in _DIMENSIONS.items() for unit, factor in units.items()
 }
-_LONG_FIRST = sorted({*_UNITS, *_NAMES, "mph", "am", "pm"}, key=len, reverse=True)
+_LONG_FIRST = sorted({*_UNITS, *_NAMES, "mph"}, key=len, reverse=True)
 _BARE = "|".join(re.escape(unit) for unit in _LONG_FIRST if len(unit) > 1)
 _POWER = r"(?:\^\{?([23])\}?)?"
 _SUFFIXES = (
@@ -70,6 +70,7 @@ _SUFFIXES = (
     re.compile(rf"(?P<value>.*[\d)}}])\s*(?P<unit>[\u4e00-\u9fff]+){_POWER}"),
 )
 _CURRENCY = re.compile(r"(?:USD|US|RMB|[€£¥])\s*(?=[\d.])")
+_CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?\s*(?:\\text\s*\{\s*)?(?:([ap])\.?\s?m\.?)?\s*\}?", re.I)
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)")
 
 
@@ -82,6 +83,12 @@ class Quantity:
     @property
     def dimension(self) -> str:
         return _UNITS[self.unit][0] if self.unit in _UNITS else ""
+
+
+def clock(text: str) -> tuple[int, int, str] | None:
+    """Hour, minute and half of the day ("a", "p", "" when not said) of `3:30 p.m.`, `3 PM`, `3:30`."""
+    match = _CLOCK.fullmatch(text)
+    return (int(match[1]), int(match[2] or 0), (match[3] or "").lower()) if match else None
 
 
 def quantity(text: str) -> Quantity:
@@ -105,7 +112,7 @@ def quantity(text: str) -> Quantity:
 def _measured(value: str, words: str, power: str) -> Quantity:
     words = words.strip().rstrip(".").lower()
     for scale, zeros in _SCALES.items():
-        if words.startswith(scale):
+        if words.startswith(scale) and words not in _NAMES:  # 千米 is a kilometre, not a thousand metres
             value, words = rf"({value})\cdot 10^{{{zeros}}}", words[len(scale) :].strip()
             break
     if words.startswith("dozen"):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from zgcm.rl.rewards.expressions import Unreadable, same_equation, same_formula, verified
 from zgcm.rl.rewards.notation import matching, spelled, split
-from zgcm.rl.rewards.quantities import quantity, readings
+from zgcm.rl.rewards.quantities import clock, quantity, readings
 from zgcm.rl.rewards.regions import is_region, region
 from zgcm.rl.rewards.words import as_number, choice, is_words, same_words
 
@@ -66,7 +66,7 @@ def _same(found: str, gold: str, tolerance: float) -> bool:
                 one, other,
                 lambda a, b: a.closed == b.closed and part(a.low, b.low) and part(a.high, b.high),
             )  # fmt: skip
-    for comparison in (_matrices, _ratios, _lists, _equations):
+    for comparison in (_matrices, _clocks, _ratios, _lists, _equations):
         verdict = comparison(found, gold, part)
         if verdict is not None:
             return verdict
@@ -199,7 +199,19 @@ def _sides(text: str) -> tuple[str, str]:
     return "", text
 
 
+def _with_argument_of(gold: str, found: str) -> str:
+    """f(n) = n + 1 as f(x) = x + 1 where the label says f(x): a bound variable may have any name."""
+    names = [re.match(r"([A-Za-z])\s*\(([A-Za-z])\)\s*=", text) for text in (found, gold)]
+    if not (names[0] and names[1]) or names[0][1] != names[1][1]:
+        return found
+    old, new = names[0][2], names[1][2]
+    if re.search(rf"(?<![A-Za-z\\]){new}(?![A-Za-z])", found):
+        return found  # it has another meaning there
+    return re.sub(rf"(?<![A-Za-z\\]){old}(?![A-Za-z])", new, found)
+
+
 def _equations(found: str, gold: str, part: Same) -> bool | None:
+    found = _with_argument_of(gold, found)
     one, other = split(found, r"(?<![<>])="), split(gold, r"(?<![<>])=")
     if len(one) == 1 and len(other) == 1:
         return None
@@ -271,13 +283,21 @@ def _matrices(found: str, gold: str, part: Same) -> bool | None:
     )
 
 
+def _clocks(found: str, gold: str, _: Same) -> bool | None:
+    """Times of day with a.m. or p.m., which one of the two may leave out."""
+    one, other = clock(found), clock(gold)
+    if not (one and one[2]) and not (other and other[2]):
+        return None
+    return bool(one and other) and one[:2] == other[:2] and ("" in (one[2], other[2]) or one[2] == other[2])
+
+
 def _ratios(found: str, gold: str, part: Same) -> bool | None:
     one, other = split(found, r":|\\colon\b"), split(gold, r":|\\colon\b")
     if len(one) == 1 and len(other) == 1:
         return None
     if not all([*one, *other]):
         return False
-    one[-1], other[-1] = quantity(one[-1]).value, quantity(other[-1]).value  # 3:30 PM
+    one[-1], other[-1] = quantity(one[-1]).value, quantity(other[-1]).value
     if len(one) == 1 or len(other) == 1:
         ratio, text = (other, found) if len(one) == 1 else (one, gold)
         fraction = rf"\frac{{{ratio[0]}}}{{{ratio[1]}}}"
