@@ -64,7 +64,8 @@ def another(value: Any, field: Any) -> Any:
     while typing.get_origin(kind) is typing.Annotated:
         kind = typing.get_args(kind)[0]
     if is_section(kind):
-        return kind.model_construct()
+        required = (name for name, field in kind.model_fields.items() if field.is_required())
+        return kind.model_construct(**dict.fromkeys(required, "x"))
     return {int: 7, str: "x"}.get(kind) or typing.get_args(kind)[0]
 
 

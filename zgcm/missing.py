@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zgcm.config.recipe import Recipe
+from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage
 from zgcm.errors import ZgcmError
 from zgcm.layout import PACKED_PARTS
@@ -72,3 +73,6 @@ def _named(recipe: Recipe) -> Iterator[Missing]:
         if isinstance(stage, AdoptedStage):
             hint = "bring the weights, or correct the path"
             yield Missing(f"stages.{name}.path", stage.path, hint)
+        if isinstance(stage, RLStage) and (checkers := stage.reward.open_instruct) is not None:
+            hint = "clone allenai/open-instruct there, or correct the path"
+            yield Missing(f"stages.{name}.reward.open_instruct.checkout", checkers.checkout, hint)

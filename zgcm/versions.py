@@ -13,7 +13,7 @@ VERSIONS = {
     "train": 2,
     "adopt": 1,
     "export": 1,
-    "pass_rates": 2,
-    "difficulty": 1,
-    "rl": 4,
+    "pass_rates": 3,
+    "difficulty": 2,
+    "rl": 5,
 }

@@ -45,6 +45,7 @@ def test_bf16_trains_like_fp32_and_a_checkpoint_reshards(tmp_path: Path) -> None
     parts = preflight(tmp_path)
     kernels = parts.pop("kernels")
     assert (kernels["status"], kernels["reason"][:6]) == ("not applicable", "no GPU")
+    assert parts.pop("sandbox")["status"] == "not applicable"
     assert {part["status"] for part in parts.values()} == {"ran"}
     compared = parts["losses"]["figures"]["one"]
     assert compared["reference"] == "fp32" and 0 < compared["gaps"]["bf16"] <= LARGEST_GAP

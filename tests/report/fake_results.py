@@ -218,6 +218,7 @@ def fake_difficulty(layout: Layout, name: str, domain: str) -> None:
         {
             "row": row, "sample_id": str(row), "domain": domain, "samples": 8, "passes": row % 9,
             "pass_rate": row % 9 / 8, "mean_reward": row % 9 / 8, "mean_tokens": 20.0, "truncated": 0.0,
+            "not_judged": 0,
             "kept": row % 9 < 8, "reason": "" if row % 9 < 8 else "too_easy",
         }
         for row in range(100)

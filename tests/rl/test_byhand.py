@@ -66,7 +66,7 @@ def test_math(tmp_path: Path) -> None:
 def test_instructions(tmp_path: Path) -> None:
     texts = ("</think>two words", "</think>a, b", "</think>,", "two words")
     path = write(tmp_path / "c.jsonl", *({**INSTRUCTION, "completion": text} for text in texts))
-    assert score("if", str(path), "--output", str(tmp_path / "o.jsonl"))["rows"] == 4
+    assert score("if", str(path), "--workers", "1", "--output", str(tmp_path / "o.jsonl"))["rows"] == 4
     rows = scored(tmp_path / "o.jsonl")
     assert [row[0] for row in rows] == [1.0, 0.5, 0.0, 0.0]
     assert rows[1][2] == "not satisfied: punctuation:no_comma" and rows[3][2] == "no </think>"

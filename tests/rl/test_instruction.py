@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from zgcm.errors import ZgcmError
+from zgcm.rl.completion import visible_answer
 from zgcm.rl.rewards import instruction
 
 
@@ -52,6 +53,33 @@ def test_verdicts(answer: str, spec: dict[str, Any], verdict: bool) -> None:
     assert instruction.satisfied(answer, [spec]) == [verdict]
 
 
+NOTHING_ASKED = [
+    constraint("punctuation:no_comma"),
+    constraint("keywords:forbidden_words", forbidden_words=["sea"]),
+    constraint("length_constraints:number_words", relation="less than", num_words=100),
+    constraint("length_constraints:number_sentences", relation="less than", num_sentences=5),
+    constraint("language:response_language", language="de"),
+]
+
+
+@pytest.mark.parametrize(
+    ("completion", "earned"),
+    [
+        ("t</think>.", 5 / 6),  # as docs/rl.md admits: form, not sense
+        ("t</think> <|endoftext|>", 0.0),
+        ("t</think><answer> </answer>", 0.0),
+        ("t</think>", 0.0),
+        (".", 0.0),
+    ],
+)
+def test_an_answer_that_says_nothing_earns_what_it_avoids_and_none_earns_nothing(
+    completion: str, earned: float
+) -> None:
+    spec = [*NOTHING_ASKED, constraint("keywords:existence", keywords=["lake"])]
+    answer = visible_answer(completion, ["<|endoftext|>"])
+    assert instruction.fraction(instruction.satisfied(answer, spec)) == earned
+
+
 def test_fraction_and_null_arguments() -> None:
     spec = [
         {"instruction_id": "punctuation:no_comma", "kwargs": {"num_words": None}},
@@ -91,7 +119,7 @@ def test_a_checker_that_raises_is_no_wrong_answer(monkeypatch: pytest.MonkeyPatc
         def check_following(self, answer: str) -> bool:
             raise ZeroDivisionError(answer)
 
-    monkeypatch.setattr(instruction, "registry", lambda: {"x": Broken})
+    monkeypatch.setattr(instruction, "registry", lambda _: {"x": Broken})
     with pytest.raises(ZgcmError, match="ZeroDivisionError"):
         instruction.satisfied("a", [constraint("x")])
 

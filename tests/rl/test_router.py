@@ -109,7 +109,7 @@ def test_what_no_judge_answered_is_counted_by_kind() -> None:
         finished(CODE, "t</think>```python\n#" + "é" * (300 << 10) + "\n```"),
     )
     assert scores.raw == [0.0, 0.0, 0.0]
-    assert scores.failures == Counter(timeout=2, died=1, program_too_long=1)  # a timeout a label
+    assert scores.failures == Counter(timeout=1, died=1, program_too_long=1)  # of two labels
 
 
 def test_infrastructure_is_never_a_wrong_answer() -> None:

@@ -23,6 +23,7 @@ OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Where the scores go.", show_default="FILE.rewards.jsonl"),
 ]
+WorkersOption = Annotated[int | None, typer.Option(min=1, help="Verifier processes. [all cores]")]
 SpecialOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -41,7 +42,7 @@ def math_command(
     timeout: Annotated[
         float, typer.Option(min=0.1, max=86400, help="Seconds for one answer against one label.")
     ] = 8.0,
-    workers: Annotated[int | None, typer.Option(min=1, help="Verifier processes. [all cores]")] = None,
+    workers: WorkersOption = None,
     special_token: SpecialOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -88,18 +89,40 @@ def code_command(
 def instruction_command(
     file: FileArgument,
     output: OutputOption = None,
+    open_instruct: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="A clone of Open-Instruct, whose checkers judge.",
+            show_default="the checkers that ship in lm-eval",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, max=86400, help="Seconds for all checkers of one answer.")
+    ] = 8.0,
+    workers: WorkersOption = None,
     special_token: SpecialOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score instruction following: the share of the row's `ifeval_spec` that the visible answer satisfies.
 
-    Writes one line a row: sample_id, reward, answer and reason: `all satisfied`, or which constraints are
-    not. Every constraint is checked before the first row is scored.
+    Writes one line a row: sample_id, reward, answer and reason: `all satisfied`, which constraints are not,
+    or `not judged: timeout`. Every constraint is checked before the first row is scored. A checker that fails
+    is an error. With --open-instruct, what a recipe says of these checkers comes first.
     """
     from zgcm.rl.rewards.byhand import instruction_scorer, score_file
+    from zgcm.rl.rewards.pool import verifier_pool
+    from zgcm.rl.rewards.registry import Checkout
 
-    scorer = instruction_scorer(special_token or ["<|endoftext|>"])
-    _say(score_file(file, _output(file, output), "if", scorer, _progress()), as_json)
+    checkout = None
+    if open_instruct is not None:
+        directory = open_instruct.absolute()
+        checkout = Checkout(directory, Checkout(directory).content())
+        keys = f"{{checkout: {open_instruct}, sha256: '{checkout.sha256}'}}"
+        typer.echo(f"In a recipe: reward: {{open_instruct: {keys}}}", err=True)
+    with verifier_pool(workers or len(os.sched_getaffinity(0)), timeout, 0.0, ["if"], checkout) as pool:
+        scorer = instruction_scorer(pool, special_token or ["<|endoftext|>"])
+        _say(score_file(file, _output(file, output), "if", scorer, _progress(), checkout), as_json)
 
 
 def _output(file: Path, output: Path | None) -> Path:

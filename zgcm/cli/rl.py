@@ -2,7 +2,7 @@
 so, `pass-rates` and `difficulty`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,7 +33,7 @@ def pass_rates(
     opened.say(
         facts,
         f"{facts['output']}: {facts['passes']:,} of {facts['responses']:,} responses to {facts['prompts']:,} "
-        "prompts pass" + (f"; {before:,} prompts measured before" if before else ""),
+        f"prompts pass{_unjudged(facts)}" + (f"; {before:,} prompts measured before" if before else ""),
     )
 
 
@@ -52,8 +52,14 @@ def difficulty(opened: Opened, stage: StageArgument) -> None:
     opened.say(
         facts,
         f"{stage}: {facts['kept']:,} of {facts['prompts']:,} prompts kept, {facts['too_easy']:,} too easy, "
-        f"{facts['too_hard']:,} too hard; {in_words(dict(enumerate(facts['prompts_by_passes'])))}",
+        f"{facts['too_hard']:,} too hard; {in_words(dict(enumerate(facts['prompts_by_passes'])))}"
+        f"{_unjudged(facts)}",
     )
+
+
+def _unjudged(facts: dict[str, Any]) -> str:
+    """How many responses count as no pass without a verdict; nothing where there are none."""
+    return f"; {facts['not_judged']:,} responses not judged (docs/rl.md)" if facts["not_judged"] else ""
 
 
 @recipe_verb()

@@ -279,6 +279,8 @@ def _reward(at: str, stage: RLStage) -> Iterator[str]:
     url = stage.reward.sandbox.url
     if stage.domain in ("code", "if") and stage.reward.length_penalty is not None:
         yield f"{at}.reward.length_penalty: only mathematics has one (as published); leave it out"
+    if stage.domain in ("math", "code") and stage.reward.open_instruct is not None:
+        yield f"{at}.reward.open_instruct: only instructions are checked with it; leave it out"
     if stage.reward.sandbox.token_file is not None and url is None:
         yield f"{at}.reward.sandbox.token_file: is of a service at `url`; the stage's own makes its token"
     if isinstance(stage.prompts, DemoPrompts):

@@ -180,6 +180,15 @@ class Sandbox(Section):
     """Seconds for one answer of the service, its queue included."""
 
 
+class OpenInstruct(Section):
+    """Instructions: the checkers of a checkout of Open-Instruct, as in the published trainer."""
+
+    checkout: Place = execution()
+    """Directory of the clone: it holds open_instruct/IFEvalG."""
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    """Of the checkers' files; `zgcm reward if --open-instruct` says it. Another content is refused."""
+
+
 class Reward(Section):
     """How a response is judged; its prompt's domain chooses the judge."""
 
@@ -193,6 +202,8 @@ class Reward(Section):
     """Killable verifier processes."""
     sandbox: Sandbox = Sandbox()
     """Code: where programs run, and their limits."""
+    open_instruct: OpenInstruct | None = None
+    """Instructions: other checkers. Absent: those that ship in lm-eval."""
 
 
 class Learner(Section):

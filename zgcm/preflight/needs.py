@@ -6,7 +6,7 @@ from zgcm.identity import digest
 
 
 def needs_id(recipe: Recipe) -> str:
-    """Digest of what the recipe asks of a machine: model, and each stage's precision, layout and engine."""
+    """Digest of what the recipe asks of a machine: model, sandboxes, stages' precision, layout and engine."""
     stages = {
         name: {
             **{"fp8": stage.fp8 and semantic(stage.fp8), "bf16": stage.bf16, "engine": stage.engine},
@@ -16,4 +16,13 @@ def needs_id(recipe: Recipe) -> str:
         }
         for name, stage in recipe.train_stages().items()
     }
-    return digest({"model": semantic(recipe.model), "stages": stages})
+    return digest({"model": semantic(recipe.model), "stages": stages, "sandboxes": sandboxed(recipe)})
+
+
+def sandboxed(recipe: Recipe) -> dict[str, int]:
+    """Stages that judge programs in a sandbox of their own -> MiB that a program may take."""
+    return {
+        name: stage.reward.sandbox.memory_mb
+        for name, stage in recipe.rl_stages().items()
+        if stage.runs_programs() and stage.reward.sandbox.url is None
+    }

@@ -12,6 +12,7 @@ from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage, Resources, TrainStage
 from zgcm.layout import read_lock, shard_count
 from zgcm.missing import SHOWN, missing_files
+from zgcm.preflight.needs import sandboxed
 from zgcm.rl import contract
 from zgcm.rl.sandbox import image
 
@@ -252,11 +253,7 @@ def difficulty_remarks(recipe: Recipe) -> list[str]:
 
 def sandbox_remarks(recipe: Recipe) -> list[str]:
     """Which stages would fail on this machine because their sandbox does not start on it."""
-    own = [
-        name
-        for name, stage in recipe.rl_stages().items()
-        if stage.runs_programs() and stage.reward.sandbox.url is None
-    ]
+    own = sandboxed(recipe)
     reason = image.trouble() if own else ""
     if not reason:
         return []

@@ -34,7 +34,7 @@ from zgcm.rl.run import (
     rl_stage,
     say,
 )
-from zgcm.rl.steps import score
+from zgcm.rl.steps import by_kind, score
 from zgcm.rl.trajectory import Request, Response, seed_of
 from zgcm.rundir import difficulty as tables
 from zgcm.rundir.difficulty import Row
@@ -85,6 +85,7 @@ def measure_shard(recipe: Recipe, layout: Layout, name: str, shard: str) -> dict
         "measured": len(missing),
         "responses": sum(row["samples"] for row in found),
         "passes": sum(row["passes"] for row in found),
+        "not_judged": sum(row["not_judged"] for row in found),
         "output": str(target),
     }
 
@@ -102,17 +103,24 @@ def measure(run: Run, asked: Sequence[tuple[int, Prompt]], engine: "Engine", jud
             Request(prompt.token_ids, seed_of(stage.seed, "difficulty", prompt.sample_id)) for prompt in some
         ]
         groups = engine.generate(requests, sampling)
-        rewards, _ = score(run, judging, some, groups, sampling.max_new_tokens)
+        rewards, not_judged = score(run, judging, some, groups, sampling.max_new_tokens)
         rows += [
-            row_of(place, prompt, group, values)
-            for (place, prompt), group, values in zip(part, groups, rewards, strict=True)
+            row_of(place, prompt, group, values, kinds)
+            for (place, prompt), group, values, kinds in zip(part, groups, rewards, not_judged, strict=True)
         ]
         rate = numbers.percent(mean([row["pass_rate"] for row in rows]))
-        say(f"{run.name}: {len(rows):,} of {len(asked):,} prompts, mean pass rate {rate}")
+        without = "".join(f", {count} {kind}" for kind, count in sorted(by_kind(not_judged).items()))
+        say(f"{run.name}: {len(rows):,} of {len(asked):,} prompts, mean pass rate {rate}{without}")
     return rows
 
 
-def row_of(place: int, prompt: Prompt, group: Sequence[Response], rewards: Sequence[float]) -> Row:
+def row_of(
+    place: int,
+    prompt: Prompt,
+    group: Sequence[Response],
+    rewards: Sequence[float],
+    not_judged: Sequence[str],
+) -> Row:
     passes = sum(value == 1.0 for value in rewards)
     return {
         "row": place,
@@ -121,6 +129,7 @@ def row_of(place: int, prompt: Prompt, group: Sequence[Response], rewards: Seque
         "samples": len(group),
         "passes": passes,
         "pass_rate": passes / len(group),
+        "not_judged": sum(map(bool, not_judged)),
         "mean_reward": mean(rewards),
         "mean_tokens": mean([len(response.token_ids) for response in group]),
         "truncated": mean([response.finish_reason == "length" for response in group]),
@@ -134,6 +143,7 @@ def gather(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     kept prompts do not last for the stage's steps; nothing is written then.
     """
     stage, settings = difficult_stage(recipe, name)
+    source_then = tables.prompts_file(stage)
     run, made_with = opened(recipe, layout, name, stage)
     rows = read_shards(layout, name, settings.shards, run.train, made_with)
     for row in rows:
@@ -150,15 +160,20 @@ def gather(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
         why=f"{left_out or 'none'} of {len(rows)} left out; {tables.in_words(counts)}",
         hint="widen min_pass_rate or max_pass_rate, ",
     )
-    _, source, _ = prompt_rows(stage, "train")
+    where, source, _ = prompt_rows(stage, "train")
+    if tables.prompts_file(stage) != source_then:
+        raise ZgcmError("The prompts changed while they were read", where=where, hint="run it again")
+    layout.difficulty(name).unlink(missing_ok=True)  # must not vouch for the prompts of another choice
     write_records(layout.kept_prompts(name), (row for _, row in source if str(row["sample_id"]) in kept))
-    decided = made_with | {"recipe_id": identity.recipe_id(recipe, "difficulty", name)}
+    chosen_by = {"recipe_id": identity.recipe_id(recipe, "difficulty", name), "prompts_file": source_then}
+    decided = made_with | chosen_by
     tables.write_table(layout.difficulty(name), tables.DECIDED, rows, decided)
     return {
         "stage": name,
         "prompts": len(rows),
         "kept": len(kept),
         **{reason: reasons[reason] for reason in ("too_easy", "too_hard")},
+        "not_judged": sum(row["not_judged"] for row in rows),
         "prompts_by_passes": list(counts.values()),
         "output": str(layout.difficulty(name)),
     }
@@ -174,14 +189,14 @@ def read_shards(
         again = f"make it with: zgcm pass-rates {name} {shard_name(index)}"
         if not path.is_file():
             raise ZgcmError("A shard of the pass rates is missing", where=str(path), hint=again)
-        found, with_ = tables.read_table(path)
+        with_ = tables.read_made_with(path)
         differing = sorted(key for key in made_with if with_.get(key) != made_with[key])
         if differing:
             raise ZgcmError(
                 "A shard of the pass rates is of something else", where=str(path),
                 found=f"another {', '.join(differing)}", hint=again,
             )  # fmt: skip
-        rows += found
+        rows += tables.read_table(path)[0]
     rows.sort(key=lambda row: row["row"])
     if [row["sample_id"] for row in rows] != [prompt.sample_id for prompt in train]:
         raise ZgcmError(
@@ -195,9 +210,8 @@ def measured_before(directory: Path, made_with: dict[str, str]) -> dict[str, Row
     """sample_id -> row of every table in the directory that was made with the same things."""
     found: dict[str, Row] = {}
     for path in sorted(directory.glob("*.parquet")):
-        rows, with_ = tables.read_table(path)
-        if with_ == made_with:
-            found |= {row["sample_id"]: row for row in rows}
+        if tables.read_made_with(path) == made_with:
+            found |= {row["sample_id"]: row for row in tables.read_table(path)[0]}
     return found
 
 

@@ -10,7 +10,7 @@ from zgcm.rl.experience import by_domain
 from zgcm.rl.prompts import MIXED, Prompt
 from zgcm.rl.rewards.router import Judges
 from zgcm.rl.rewards.shaping import mean
-from zgcm.rl.steps import score
+from zgcm.rl.steps import by_kind, score
 from zgcm.rl.trajectory import Groups, Request, Response, seed_of
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def evaluate(run: "Run", rollouts: "Rollouts", judges: Judges) -> dict[str, floa
     for start in range(0, len(requests), settings.batch_size):
         groups += rollouts.generate(requests[start : start + settings.batch_size], settings.sampling)
     limit = settings.sampling.max_new_tokens
-    raw, failures = score(run, judges, valid, groups, limit, evaluating=True)
-    return statistics(valid, groups, raw, failures, domain=run.stage.domain)
+    raw, not_judged = score(run, judges, valid, groups, limit, evaluating=True)
+    return statistics(valid, groups, raw, by_kind(not_judged), domain=run.stage.domain)
 
 
 def statistics(

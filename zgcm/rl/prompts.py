@@ -10,6 +10,7 @@ from typing import Any
 from zgcm.errors import ZgcmError
 from zgcm.io import canonical_json, sha256_bytes
 from zgcm.records import read_numbered
+from zgcm.rl.rewards.registry import Checkout
 from zgcm.rl.sandbox.assets import TASKS
 
 REQUIRED = ("sample_id", "domain", "task_type", "messages", "answers")
@@ -64,13 +65,15 @@ def validate(
     max_prompt_tokens: int,
     expected_rows: int | None = None,
     source: str = "prompts",
+    checkout: Checkout | None = None,
 ) -> list[Prompt]:
     """Check every row and tokenize it; `encode` renders messages with thinking enabled. `domain` is that of
-    every row, or `mixed`: each row names its own. Raises ZgcmError."""
+    every row, or `mixed`: each row names its own; `checkout` has the checkers of instructions. Raises
+    ZgcmError."""
     prompts: list[Prompt] = []
     seen: dict[str, str] = {}
     for where, row in rows:
-        check_row(where, row, domain)
+        check_row(where, row, domain, checkout)
         own = row["domain"]
         sample_id = str(row["sample_id"])
         if sample_id in seen:
@@ -107,7 +110,7 @@ def validate(
     return prompts
 
 
-def check_row(where: str, row: dict[str, Any], domain: str) -> None:
+def check_row(where: str, row: dict[str, Any], domain: str, checkout: Checkout | None = None) -> None:
     """Raises ZgcmError unless a row has the fields of a prompt of the domain, well formed; for `mixed`, of
     the domain that it names."""
     if domain == MIXED and "domain" in row:
@@ -136,7 +139,7 @@ def check_row(where: str, row: dict[str, Any], domain: str) -> None:
     if domain == "if":
         from zgcm.rl.rewards.instruction import check_spec
 
-        check_spec(where, row["ifeval_spec"])
+        check_spec(where, row["ifeval_spec"], checkout)
     messages = row["messages"]
     if not isinstance(messages, list) or not messages:
         raise ZgcmError("`messages` must be a non-empty list", where=where, found=repr(messages)[:80])

@@ -17,6 +17,7 @@ from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
 from zgcm.rl import attempts, contract, disjoint, markers, prompts, recover, sync
 from zgcm.rl.prompts import Prompt
+from zgcm.rl.rewards.registry import checkout_of
 from zgcm.rundir import difficulty, owner
 from zgcm.rundir.manifest import is_complete, verify_manifest
 from zgcm.slurm.launcher import require_job
@@ -213,6 +214,7 @@ def read_prompts(
             max_prompt_tokens=stage.max_prompt_tokens,
             expected_rows=expected,
             source=source,
+            checkout=checkout_of(stage.reward),
         )
 
     valid = validated(*prompt_rows(stage, "valid"))

@@ -30,7 +30,7 @@ class Judged:
     rewards: list[list[float]]
     """With the length penalty."""
     failures: Counter[str]
-    """Responses that were not judged, by kind."""
+    """Responses without a verdict, by kind."""
     left_out: list[str | None]
     """Why a group teaches nothing; None: it is trained on."""
     batch: list[Trajectory]
@@ -70,8 +70,8 @@ def score(
     limit: int,
     *,
     evaluating: bool = False,
-) -> tuple[list[list[float]], Counter[str]]:
-    """Raw reward of each response of each prompt, and how many were not judged, by kind."""
+) -> tuple[list[list[float]], list[list[str]]]:
+    """Raw reward of each response of each prompt, and why it has no verdict (`Scores.not_judged`)."""
     flat = [
         Finished(
             run.tokenizer.decode(response.token_ids, skip_special_tokens=False),
@@ -83,14 +83,20 @@ def score(
         for response in group
     ]
     scores = judges.score(flat, limit, evaluating=evaluating)
-    values = iter(scores.raw)
-    return [[next(values) for _ in group] for group in groups], scores.failures
+    values, kinds = iter(scores.raw), iter(scores.not_judged)
+    raw = [[next(values) for _ in group] for group in groups]
+    return raw, [[next(kinds) for _ in group] for group in groups]
+
+
+def by_kind(not_judged: Sequence[Sequence[str]]) -> Counter[str]:
+    """How many responses have no verdict, by kind."""
+    return Counter(kind for kinds in not_judged for kind in kinds if kind)
 
 
 def judge(run: "Run", judges: Judges, prompts: Sequence[Prompt], groups: Groups) -> Judged:
     """Rewards, and advantages of the groups that teach something."""
     stage = run.stage
-    raw, failures = score(run, judges, prompts, groups, stage.rollout.sampling.max_new_tokens)
+    raw, not_judged = score(run, judges, prompts, groups, stage.rollout.sampling.max_new_tokens)
     rewards = shape(prompts, raw, groups, stage)
     left_out = [
         reject_reason(
@@ -107,4 +113,4 @@ def judge(run: "Run", judges: Judges, prompts: Sequence[Prompt], groups: Groups)
     if kept:
         advantages_B = advantages_of([rewards[i] for i in kept], [groups[i] for i in kept], stage)
         batch = trajectories([prompts[i] for i in kept], [groups[i] for i in kept], advantages_B)
-    return Judged(raw, rewards, failures, left_out, batch)
+    return Judged(raw, rewards, by_kind(not_judged), left_out, batch)

@@ -13,6 +13,7 @@ from zgcm.records import open_records
 from zgcm.rl.completion import THINK_END, visible_answer
 from zgcm.rl.prompts import check_row, read_rows
 from zgcm.rl.rewards.pool import VerifierPool
+from zgcm.rl.rewards.registry import Checkout
 
 if TYPE_CHECKING:
     from zgcm.rl.sandbox.verdict import Sandbox
@@ -23,10 +24,10 @@ Scored = dict[str, Any]
 Scorer = Callable[[Sequence[dict[str, Any]]], list[Scored]]
 
 
-def completions(path: Path, domain: str) -> Iterator[dict[str, Any]]:
+def completions(path: Path, domain: str, checkout: Checkout | None = None) -> Iterator[dict[str, Any]]:
     """Rows with a prompt's fields and `completion`. Raises ZgcmError naming file and line."""
     for where, row in read_rows(path):
-        check_row(where, row, domain)
+        check_row(where, row, domain, checkout)
         if not isinstance(row.get("completion"), str):
             raise ZgcmError(
                 "A row needs `completion`, the model's whole output", where=where,
@@ -37,11 +38,16 @@ def completions(path: Path, domain: str) -> Iterator[dict[str, Any]]:
 
 
 def score_file(
-    source: Path, output: Path, domain: str, scorer: Scorer, say: Callable[[str], None]
+    source: Path,
+    output: Path,
+    domain: str,
+    scorer: Scorer,
+    say: Callable[[str], None],
+    checkout: Checkout | None = None,
 ) -> dict[str, Any]:
     """Write one JSON line a row, in their order. Returns rows, mean reward and how often each reason came."""
     not_the_input(output, source)
-    rows = list(completions(source, domain))  # every row is checked before the first is judged
+    rows = list(completions(source, domain, checkout))  # every row is checked before the first is judged
     if not rows:
         raise ZgcmError("No rows", where=str(source))
     rewards: list[float] = []
@@ -88,26 +94,34 @@ def math_scorer(pool: VerifierPool, special_tokens: Iterable[str]) -> Scorer:
     return score
 
 
-def instruction_scorer(special_tokens: Iterable[str]) -> Scorer:
-    """The share of satisfied constraints."""
-    from zgcm.rl.rewards.instruction import fraction, satisfied
+def instruction_scorer(pool: VerifierPool, special_tokens: Iterable[str]) -> Scorer:
+    """The share of satisfied constraints. Raises ZgcmError when a checker does."""
+    from zgcm.rl.rewards.instruction import fraction
+    from zgcm.rl.rewards.score import check
 
     def score(rows: Sequence[dict[str, Any]]) -> list[Scored]:
+        answers = [visible_answer(row["completion"], special_tokens) for row in rows]
+        asked = [
+            (answer, row["ifeval_spec"], f"sample_id {row['sample_id']}")
+            for answer, row in zip(answers, rows, strict=True)
+            if answer is not None
+        ]
+        found = iter(check(asked, pool))
         scored = []
-        for row in rows:
-            answer = visible_answer(row["completion"], special_tokens)
-            verdicts = satisfied(answer, row["ifeval_spec"])
-            unmet = [
-                constraint["instruction_id"]
-                for constraint, met in zip(row["ifeval_spec"], verdicts, strict=True)
-                if not met
-            ]
+        for answer, row in zip(answers, rows, strict=True):
+            if answer is None:
+                scored.append(_result(row, 0.0, None, _missing(row["completion"])))
+                continue
+            checked = next(found)
+            names = [constraint["instruction_id"] for constraint in row["ifeval_spec"]]
+            unmet = [name for name, met in zip(names, checked.satisfied, strict=False) if not met]
             reason = (
-                _missing(row["completion"]) if answer is None
+                f"not judged: {checked.failure}" if checked.failure
                 else f"not satisfied: {', '.join(unmet)}" if unmet
                 else "all satisfied"
             )  # fmt: skip
-            scored.append(_result(row, fraction(verdicts), answer, reason))
+            reward = fraction(checked.satisfied) if checked.satisfied else 0.0
+            scored.append(_result(row, reward, answer, reason))
         return scored
 
     return score

@@ -1,62 +1,19 @@
 """Instruction following: the share of a prompt's constraints that the visible answer satisfies.
 
-The constraints are IFEval's, checked by the registry of 25 that ships in lm-eval. A constraint that it does
-not know, or one without its arguments, is found by `check_spec` before training; a checker that raises later
-is an infrastructure error, never a wrong answer.
+The constraints are IFEval's; zgcm.rl.rewards.registry has their checkers. A constraint that it does not know,
+or one without its arguments, is found by `check_spec` before training; a checker that raises later is an
+infrastructure error, never a wrong answer.
 """
 
-import contextlib
-import functools
-import io
-from collections.abc import Mapping
 from typing import Any
 
 from zgcm.errors import ZgcmError
+from zgcm.rl.rewards.registry import Checkout, registry
 
 PROBE = "A short answer, in two sentences. It ends here."
-_ABBREVIATIONS = (
-    "a.m p.m e.g i.e etc vs cf al approx dept est fig inc jr sr ltd co corp mr mrs ms dr prof rev gen col lt "
-    "st mt no vol u.s u.k u.n ph.d b.c a.d jan feb mar apr jun jul aug sep sept oct nov dec"
-)
 
 
-@functools.cache
-def registry() -> Mapping[str, Any]:
-    """Instruction id -> checker class, without any download and with the same verdicts in every process.
-
-    lm-eval fetches NLTK's sentence model when imported, and language detection draws random numbers.
-    Sentences are found by NLTK's own algorithm (Punkt) with a list of English abbreviations, not that model.
-    """
-    import langdetect
-    import nltk
-    from nltk.tokenize import NLTKWordTokenizer
-    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
-
-    download = nltk.download
-    nltk.download = _no_download
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):  # it says that it has downloaded
-            from lm_eval.tasks.ifeval import instructions_registry, instructions_util
-    finally:
-        nltk.download = download
-    langdetect.DetectorFactory.seed = 0
-    parameters = PunktParameters()
-    parameters.abbrev_types.update(_ABBREVIATIONS.split())
-    sentences = PunktSentenceTokenizer(parameters)
-    words = NLTKWordTokenizer()
-    instructions_util._get_sentence_tokenizer = lambda: sentences
-    nltk.word_tokenize = lambda text: [
-        word for part in sentences.tokenize(text) for word in words.tokenize(part)
-    ]
-    checkers: Mapping[str, Any] = instructions_registry.INSTRUCTION_DICT
-    return checkers
-
-
-def _no_download(*_: object, **__: object) -> bool:
-    return True
-
-
-def check_spec(where: str, spec: Any) -> None:
+def check_spec(where: str, spec: Any, checkout: Checkout | None = None) -> None:
     """Raises ZgcmError unless `ifeval_spec` is a non-empty list of {instruction_id, kwargs} that the registry
     can check: every id known, no argument unknown, none missing (the registry would draw one at random)."""
     if not isinstance(spec, list) or not spec:
@@ -69,12 +26,13 @@ def check_spec(where: str, spec: Any) -> None:
             raise ZgcmError(
                 "A constraint needs `kwargs`, an object", where=where, found=repr(constraint)[:80]
             )
-        if name not in registry():
+        known = registry(checkout)
+        if name not in known:
             raise ZgcmError(
-                "Unknown instruction", where=where, found=repr(name), expected=", ".join(sorted(registry()))
+                "Unknown instruction", where=where, found=repr(name), expected=", ".join(sorted(known))
             )
         try:
-            checker, drawn = _checker(constraint)
+            checker, drawn = _checker(constraint, checkout)
             checker.check_following(PROBE)
         except Exception as error:
             raise ZgcmError(
@@ -94,14 +52,14 @@ def check_spec(where: str, spec: Any) -> None:
             )
 
 
-def satisfied(answer: str | None, spec: list[dict[str, Any]]) -> list[bool]:
+def satisfied(answer: str | None, spec: list[dict[str, Any]], checkout: Checkout | None = None) -> list[bool]:
     """A verdict a constraint; all False without an answer. Raises ZgcmError when a checker does."""
     if answer is None:
         return [False] * len(spec)
     verdicts = []
     for constraint in spec:
         try:
-            checker, _ = _checker(constraint)
+            checker, _ = _checker(constraint, checkout)
             verdicts.append(bool(checker.check_following(answer)))
         except (
             RecursionError
@@ -121,10 +79,10 @@ def fraction(verdicts: list[bool]) -> float:
     return sum(verdicts) / len(verdicts)
 
 
-def _checker(constraint: dict[str, Any]) -> tuple[Any, list[str]]:
+def _checker(constraint: dict[str, Any], checkout: Checkout | None) -> tuple[Any, list[str]]:
     """(checker with its arguments, names of those that it had to make up)."""
     given = {name: value for name, value in constraint["kwargs"].items() if value is not None}
-    checker = registry()[constraint["instruction_id"]](constraint["instruction_id"])
+    checker = registry(checkout)[constraint["instruction_id"]](constraint["instruction_id"])
     checker.build_description(**given)
     arguments = checker.get_instruction_args() or {}
     return checker, sorted(

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import queue
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 from zgcm.errors import ZgcmError
 from zgcm.rl.lines import read_line
+from zgcm.rl.rewards.registry import Checkout
 
 START_SECONDS = 120.0
 Task = Sequence[Any]
@@ -36,16 +38,22 @@ class Checked:
 class Verifier:
     """One process, started when needed. Not for use from two threads at once."""
 
-    def __init__(self, deadline: float, tolerance: float = 0.0, domains: Sequence[str] = ("math",)) -> None:
+    def __init__(
+        self,
+        deadline: float,
+        tolerance: float = 0.0,
+        domains: Sequence[str] = ("math",),
+        checkout: Checkout | None = None,
+    ) -> None:
         self.deadline = deadline
-        self.tolerance = tolerance
-        self.domains = domains
+        self.arguments = [str(deadline), str(tolerance), *domains]
+        if checkout is not None:
+            self.arguments += ["--open-instruct", str(checkout.directory), checkout.sha256]
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        arguments = [str(self.deadline), str(self.tolerance), *self.domains]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "zgcm.rl.rewards.worker", *arguments],
+            [sys.executable, "-m", "zgcm.rl.rewards.worker", *self.arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -55,7 +63,7 @@ class Verifier:
             self.stop()
             raise ZgcmError(
                 "A verifier process does not start",
-                hint=f"try: python -m zgcm.rl.rewards.worker {' '.join(arguments)}",
+                hint=f"try: python -m zgcm.rl.rewards.worker {shlex.join(self.arguments)}",
             )
 
     def ask(self, task: Task) -> tuple[Any, str]:
@@ -88,9 +96,14 @@ class VerifierPool:
     """A few verifiers that share a list of tasks."""
 
     def __init__(
-        self, workers: int, deadline: float, tolerance: float = 0.0, domains: Sequence[str] = ("math",)
+        self,
+        workers: int,
+        deadline: float,
+        tolerance: float = 0.0,
+        domains: Sequence[str] = ("math",),
+        checkout: Checkout | None = None,
     ) -> None:
-        self.verifiers = [Verifier(deadline, tolerance, domains) for _ in range(workers)]
+        self.verifiers = [Verifier(deadline, tolerance, domains, checkout) for _ in range(workers)]
         self.threads = ThreadPoolExecutor(workers, thread_name_prefix="verifier")
         self.idle: queue.SimpleQueue[Verifier] = queue.SimpleQueue()
         for verifier in self.verifiers:
@@ -128,11 +141,15 @@ class VerifierPool:
 
 @contextlib.contextmanager
 def verifier_pool(
-    workers: int, deadline: float, tolerance: float = 0.0, domains: Sequence[str] = ("math",)
+    workers: int,
+    deadline: float,
+    tolerance: float = 0.0,
+    domains: Sequence[str] = ("math",),
+    checkout: Checkout | None = None,
 ) -> Iterator[VerifierPool]:
     """`deadline`: seconds a task; `tolerance`: as in `zgcm.rl.rewards.math.equal`; `domains` (math, if): what
-    is asked of it."""
-    pool = VerifierPool(workers, deadline, tolerance, domains)
+    is asked of it; `checkout`: the checkers of instructions."""
+    pool = VerifierPool(workers, deadline, tolerance, domains, checkout)
     try:
         yield pool
     finally:

@@ -2,7 +2,7 @@
 to the sandbox. The domains of a batch are judged side by side."""
 
 import contextlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from zgcm.rl import demo
 from zgcm.rl.formats import write_assets
 from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.pool import VerifierPool, verifier_pool
+from zgcm.rl.rewards.registry import checkout_of
 from zgcm.rl.rewards.score import (
     Answers,
     Finished,
@@ -51,15 +52,13 @@ class Judges:
             prompts = [responses[place].prompt for place in mine]
             return self._judge(domain, [answers[place] for place in mine], prompts, evaluating)
 
-        raw = [0.0] * len(responses)
-        failures: Counter[str] = Counter()
+        found = Scores([0.0] * len(responses), [""] * len(responses))
         if places:
             with ThreadPoolExecutor(len(places), thread_name_prefix="judge") as threads:
                 for domain, scores in zip(places, threads.map(of_domain, places), strict=True):
-                    failures += scores.failures
-                    for place, value in zip(places[domain], scores.raw, strict=True):
-                        raw[place] = value
-        return Scores(raw, failures)
+                    for place, raw, kind in zip(places[domain], scores.raw, scores.not_judged, strict=True):
+                        found.raw[place], found.not_judged[place] = raw, kind
+        return found
 
     def _judge(self, domain: str, answers: Answers, prompts: Sequence[Prompt], evaluating: bool) -> Scores:
         if domain == "math" and self.pool is not None:
@@ -93,7 +92,9 @@ def judges(
             sandbox = stack.enter_context(service(reward.sandbox, tests, log))
         if verified := [domain for domain in READY if domain in domains]:
             pool = stack.enter_context(
-                verifier_pool(reward.workers, reward.verify_timeout, reward.tolerance, verified)
+                verifier_pool(
+                    *(reward.workers, reward.verify_timeout, reward.tolerance, verified), checkout_of(reward)
+                )
             )
         yield Judges(reward, special_tokens, pool, sandbox)
 

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from zgcm.config.rl import Sandbox
@@ -16,7 +16,7 @@ from zgcm.rl.completion import python_program, visible_answer
 from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.instruction import fraction
 from zgcm.rl.rewards.math import candidate, decided_without_parsing
-from zgcm.rl.rewards.pool import Verdict, VerifierPool
+from zgcm.rl.rewards.pool import Checked, Verdict, VerifierPool
 from zgcm.rl.rewards.shaping import needs_verdict
 from zgcm.rl.sandbox.request import BODY_BYTES, MOST_TESTS, PROGRAM_BYTES
 
@@ -42,8 +42,14 @@ class Finished:
 class Scores:
     raw: list[float]
     """In [0, 1], a response."""
-    failures: Counter[str] = field(default_factory=Counter)
-    """Questions that no judge answered (timeout, died, program_too_long, an exception's name): 0, by kind."""
+    not_judged: list[str]
+    """Why a response earned 0 without a verdict: timeout, died, program_too_long, an exception's name; empty:
+    it has its verdict."""
+
+    @property
+    def failures(self) -> Counter[str]:
+        """Responses without a verdict, by kind."""
+        return Counter(kind for kind in self.not_judged if kind)
 
 
 def answers_of(
@@ -62,12 +68,14 @@ def score_math(answers: Answers, prompts: Sequence[Prompt], pool: VerifierPool) 
     """1.0 when the answer equals any of its labels, else 0.0."""
     found = [None if answer is None else candidate(answer) for answer in answers]
     verdicts, _ = judge(found, [prompt.answers for prompt in prompts], pool)
-    raw = [
-        float(answer is not None and any(verdicts[answer, label].equal for label in prompt.answers))
-        for answer, prompt in zip(found, prompts, strict=True)
-    ]
-    failures = Counter(verdict.failure.split(":")[0] for verdict in verdicts.values() if verdict.failure)
-    return Scores(raw, failures)
+    scores = Scores([], [])
+    for answer, prompt in zip(found, prompts, strict=True):
+        mine = [] if answer is None else [verdicts[answer, label] for label in prompt.answers]
+        right = any(verdict.equal for verdict in mine)
+        failed = [verdict.failure.split(":")[0] for verdict in mine if verdict.failure]
+        scores.raw.append(float(right))
+        scores.not_judged.append(failed[0] if failed and not right else "")
+    return scores
 
 
 def judge(
@@ -93,23 +101,27 @@ def score_instructions(answers: Answers, prompts: Sequence[Prompt], pool: Verifi
         for answer, prompt in zip(answers, prompts, strict=True)
         if answer is not None
     }
-    found = dict(
-        zip(asked, pool.check([(key[0], prompt.ifeval_spec) for key, prompt in asked.items()]), strict=True)
-    )
-    failures: Counter[str] = Counter()
-    for key, checked in found.items():
+    questions = [(key[0], prompt.ifeval_spec, prompt.named()) for key, prompt in asked.items()]
+    found = dict(zip(asked, check(questions, pool), strict=True))
+    scores = Scores([], [])
+    for answer, prompt in zip(answers, prompts, strict=True):
+        mine = Checked([]) if answer is None else found[answer, json.dumps(prompt.ifeval_spec)]
+        scores.raw.append(fraction(mine.satisfied) if mine.satisfied else 0.0)
+        scores.not_judged.append(mine.failure)
+    return scores
+
+
+def check(asked: Sequence[tuple[str, list[dict[str, Any]], str]], pool: VerifierPool) -> list[Checked]:
+    """Which constraints each (answer, ifeval_spec, name of its prompt) satisfies. Raises ZgcmError when a
+    checker does."""
+    found = pool.check([(answer, spec) for answer, spec, _ in asked])
+    for (_, _, where), checked in zip(asked, found, strict=True):
         if checked.failure and checked.failure not in NOT_JUDGED:
             raise ZgcmError(
-                "A checker of instructions failed", where=asked[key].named(),
-                found=checked.failure,
+                "A checker of instructions failed", where=where, found=checked.failure,
                 hint="leave the prompt out, or correct its ifeval_spec; the answer was not scored 0",
             )  # fmt: skip
-        failures.update([checked.failure] if checked.failure else [])
-    raw = []
-    for answer, prompt in zip(answers, prompts, strict=True):
-        satisfied = [] if answer is None else found[answer, json.dumps(prompt.ifeval_spec)].satisfied
-        raw.append(fraction(satisfied) if satisfied else 0.0)
-    return Scores(raw, failures)
+    return found
 
 
 def score_code(
@@ -123,8 +135,8 @@ def score_code(
 ) -> Scores:
     """Training: the share of passed tests, of at most `max_tests`. Evaluation: 1.0 when all of at most 64
     pass, else 0.0 (as published). Raises what `verify` does."""
-    failures: Counter[str] = Counter()
     keys: list[str | None] = []
+    too_long = []
     asked: dict[str, dict[str, Any]] = {}
     for answer, prompt in zip(answers, prompts, strict=True):
         program = None if answer is None else python_program(answer)
@@ -135,14 +147,14 @@ def score_code(
             if len(program.encode()) <= PROGRAM_BYTES and len(key.encode()) <= BODY_BYTES:
                 asked[key] = body
             else:  # the service's limits are published: a longer program is its author's fault
-                failures["program_too_long"] += 1
                 key = None
         keys.append(key)
+        too_long.append("program_too_long" if program is not None and key is None else "")
     with ThreadPoolExecutor(at_a_time, thread_name_prefix="code") as threads:
         scores = list(threads.map(lambda body: float(verify(body)["score"]), asked.values()))
     found = dict(zip(asked, scores, strict=True))
     raw = [0.0 if key is None else found[key] for key in keys]
-    return Scores([float(value == 1.0) for value in raw] if evaluating else raw, failures)
+    return Scores([float(value == 1.0) for value in raw] if evaluating else raw, too_long)
 
 
 def _request(program: str, prompt: Prompt, settings: Sandbox, *, evaluating: bool) -> dict[str, Any]:

@@ -288,7 +288,9 @@ def _clocks(found: str, gold: str, _: Same) -> bool | None:
     one, other = clock(found), clock(gold)
     if not (one and one[2]) and not (other and other[2]):
         return None
-    return bool(one and other) and one[:2] == other[:2] and ("" in (one[2], other[2]) or one[2] == other[2])
+    if one is None or other is None:
+        return False
+    return one[:2] == other[:2] and ("" in (one[2], other[2]) or one[2] == other[2])
 
 
 def _ratios(found: str, gold: str, part: Same) -> bool | None:
