@@ -133,6 +133,8 @@ TINY_CASES = [
     ("stages: {rl_math: {rollout: {max_model_len: 90}}}", "96 exceeds rollout.max_model_len 90"),
     ("stages: {rl_math: {rollout: {sampling: {n_samples: 1}}}}", "a group of 1 has no spread"),
     ("stages: {rl_math: {resources: {gpus_per_node: 1}}}", "1 GPUs, but rollout.engines x tensor_parallel"),
+    ("stages: {rl_math: {learner: {weight_transfer: nccl}}}", "resources.gpus_per_node is 0; use auto"),
+    ("stages: {rl_math: {rollout: {tensor_parallel: 2}}}", "object_store does not reach the processes"),
 ]
 
 BIG_CASES = [
@@ -143,6 +145,10 @@ BIG_CASES = [
     ("stages: {midtrain_256k: {parallel: {pipeline: 5}}}", "5 does not divide model.num_layers 32"),
     ("stages: {midtrain_256k: {parallel: {context: 8}}}", "all-to-all spreads the 4 key/value heads"),
     ("stages: {sft: {parallel: {tensor: 7}}}", "7 does not divide model.num_attention_heads 32"),
+    (
+        "stages: {rl_code: {rollout: {tensor_parallel: 3}, resources: {nodes: 2, gpus_per_node: 5}}}",
+        "2 x 5 GPUs hold 2 engines of 3, not 4",
+    ),
     ("stages: {rl_code: {rollout: {engines: 5}}}", "8 GPUs, but rollout.engines x tensor_parallel"),
 ]
 

@@ -13,7 +13,7 @@ import pytest
 
 from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
-from zgcm.rl import actors
+from zgcm.rl import actors, sync
 from zgcm.rl.cluster import ray_cluster
 
 pytestmark = pytest.mark.slow
@@ -26,6 +26,7 @@ STAGE = {
     "rollout": {"setup_timeout": SECONDS, "request_timeout": SECONDS, "sync_timeout": SECONDS},
 }
 PATIENT = STAGE | {"rollout": {"setup_timeout": 60}}
+NOTHING: Any = {"names": [], "dtype_names": [], "shapes": []}
 
 
 class Stuck:
@@ -41,6 +42,10 @@ class Stuck:
         os.kill(os.getpid(), signal.SIGSTOP)
 
     ready = generate = load = build = step = weights = save_state = stop
+    join_transfer = send = receive = stop
+
+    def address(self) -> str:
+        return "localhost:1"
 
 
 class Refusing(Stuck):
@@ -62,6 +67,11 @@ def ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     assert not alive
 
 
+class Failing(Stuck):
+    def receive(self, *_: Any) -> None:
+        raise ZgcmError("The rollout engine could not drop its prefix cache")
+
+
 def synchronise(learners: Any, rollouts: Any) -> None:
     rollouts.load(b"weights", "checksum", 1)
 
@@ -76,6 +86,14 @@ CALLS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     ),
     "update": (lambda learners, rollouts: learners.step([], 0, 1), "A learner step"),
     "weights": (lambda learners, rollouts: learners.weights(), "Collecting the weights"),
+    "group of a transfer": (
+        lambda learners, rollouts: sync.connect(learners, rollouts),
+        "Connecting the learner and the engines",
+    ),
+    "transfer": (
+        lambda learners, rollouts: sync.by_nccl(learners, rollouts, NOTHING, 1),
+        "Transferring new weights",
+    ),
     "recover point": (
         lambda learners, rollouts: learners.save_state(Path("nowhere")),
         "Saving a recover point",
@@ -109,6 +127,20 @@ def test_a_process_that_cannot_start_is_an_error_that_says_why(monkeypatch: pyte
     with pytest.raises(ZgcmError, match="Starting the rollout engines failed: its process died") as caught:
         rollouts.wait_ready()
     assert caught.value.found == "ValueError: no weights here\nand none there"
+
+
+@pytest.mark.usefixtures("ray")
+def test_a_failed_engine_is_told_at_once_while_the_learner_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actors, "EngineActor", Failing)
+    monkeypatch.setattr(actors, "LearnerActor", Stuck)
+    stage = RLStage.model_validate(STAGE | {"rollout": {"sync_timeout": 600}})
+    learners = actors.Learners(Path("policy"), stage, cpu=True)
+    rollouts = actors.Rollouts(Path("policy"), stage, cpu=True)
+    wait_up(learners, rollouts)
+    begun = time.monotonic()
+    with pytest.raises(ZgcmError, match="could not drop its prefix cache"):
+        sync.by_nccl(learners, rollouts, NOTHING, 1)
+    assert time.monotonic() - begun < 60
 
 
 def wait_up(learners: Any, rollouts: Any) -> None:

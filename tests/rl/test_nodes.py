@@ -20,7 +20,7 @@ STAGE = {
     "domain": "math",
     "steps": 1,
     "prompts": {"kind": "files", "train": "a", "valid": "b"},
-    "learner": {"weight_transfer": "object_store", "processes": 8},
+    "learner": {"processes": 8},
     "rollout": {"engines": 4, "tensor_parallel": 2},
 }
 LAUNCHER = """

@@ -64,7 +64,6 @@ STAGE = {
     "domain": "math",
     "steps": 1,
     "prompts": {"kind": "files", "train": "a", "valid": "b"},
-    "learner": {"weight_transfer": "object_store"},
 }
 
 
@@ -72,7 +71,6 @@ STAGE = {
     ("change", "key"),
     [
         ({"learner": {"kl_coefficient": 0.1}}, "kl_coefficient"),
-        ({"learner": {"weight_transfer": "nccl"}}, "weight_transfer"),
         ({"rollout": {"max_model_len": 1000}}, "rollout.sampling.max_tokens"),
         ({"max_prompt_tokens": 98304}, "max_tokens"),
     ],

@@ -22,6 +22,7 @@ sys.path.insert(0, {tests!r})
 from test_learner import TINY, batch
 from zgcm.config.rl import Learner as Settings
 from zgcm.rl.learner import Learner
+from zgcm.rl.weights import checksum, gathered
 
 rank, policy, out = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
 torch.distributed.init_process_group(
@@ -32,7 +33,13 @@ learner = Learner(policy, settings, temperature=1.0, rank=rank, world=2)
 first = learner.step(batch(), 0, 10)
 learner.save_state(out / "state")
 second = learner.step(batch(), 1, 10)
-payload, _ = learner.weights()
+payload, digest = learner.weights()
+one_by_one = checksum(gathered(learner.model, learner.dtype))
+assert rank > 0 or one_by_one == digest
+half = checksum(gathered(learner.model, torch.bfloat16))
+learner.dtype = torch.bfloat16
+assert learner.weights()[1] == half or rank > 0
+learner.dtype = torch.float32
 again = Learner(policy, settings, temperature=1.0, rank=rank, world=2)
 again.load_state(out / "state")
 assert again.step(batch(), 1, 10) == second

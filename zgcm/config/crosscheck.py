@@ -226,6 +226,27 @@ def _rl(recipe: "Recipe", at: str, stage: RLStage) -> Iterator[str]:
             f"{at}.resources: {gpus} GPUs, but rollout.engines x tensor_parallel + learner.processes = "
             f"{rollout.engines} x {rollout.tensor_parallel} + {stage.learner.processes}"
         )
+    yield from _weight_transfer(at, stage)
+
+
+def _weight_transfer(at: str, stage: RLStage) -> Iterator[str]:
+    gpus, nodes = stage.resources.gpus_per_node, stage.resources.nodes
+    engines, parallel = stage.rollout.engines, stage.rollout.tensor_parallel
+    if gpus and engines > gpus // parallel * nodes:
+        yield (
+            f"{at}.rollout.tensor_parallel: an engine lies on one node, and {nodes} x {gpus} GPUs hold "
+            f"{gpus // parallel * nodes} engines of {parallel}, not {engines}"
+        )
+    if stage.weight_transport() == "nccl" and gpus == 0:
+        yield (
+            f"{at}.learner.weight_transfer: nccl moves weights between GPUs, and resources.gpus_per_node is "
+            "0; use auto"
+        )
+    if stage.weight_transport() == "object_store" and parallel > 1:
+        yield (
+            f"{at}.learner.weight_transfer: object_store does not reach the processes of an engine with "
+            f"rollout.tensor_parallel {parallel}; use nccl on GPUs, or tensor_parallel 1"
+        )
 
 
 def _difficulty(at: str, asked: Resources, tensor_parallel: int) -> Iterator[str]:

@@ -259,8 +259,8 @@ class Learner(Section):
     """The model has none; kept from the published configuration."""
     processes: PositiveInt = execution(1)
     """FSDP2 ranks."""
-    weight_transfer: Literal["nccl", "object_store"] = execution("nccl")
-    """How new weights reach the engines."""
+    weight_transfer: Literal["auto", "nccl", "object_store"] = execution("auto")
+    """How new weights reach the engines: from GPU to GPU, or through host memory. `auto`: `nccl` on GPUs."""
 
 
 class Evaluation(Section):
@@ -329,6 +329,12 @@ class RLStage(_Stage):
     def runs_programs(self) -> bool:
         """Whether it needs a sandbox: mixed prompts may hold none of code, but that takes reading them."""
         return self.domain in ("code", "mixed")
+
+    def weight_transport(self) -> Literal["nccl", "object_store"]:
+        """How new weights reach the engines: as `learner.weight_transfer` says, `auto` resolved."""
+        if self.learner.weight_transfer != "auto":
+            return self.learner.weight_transfer
+        return "nccl" if self.resources.gpus_per_node > 0 else "object_store"
 
     def training_prompts(self) -> int | None:
         """Their number, as far as the recipe says."""

@@ -7,11 +7,14 @@ from the last recover point; never a hang. The actors import torch and vLLM, thi
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zgcm.config.rl import RLStage, Sampling
 from zgcm.errors import ZgcmError
 from zgcm.rl.trajectory import Comparison, Request, Response, Trajectory
+
+if TYPE_CHECKING:
+    from zgcm.rl.weights import Description
 
 START_SECONDS = 120
 """To bring the learner's process group up, once all processes are there."""
@@ -21,7 +24,8 @@ class EngineActor:
     def __init__(self, policy: str, stage: RLStage, cpu: bool) -> None:
         from zgcm.rl.rollout import Engine
 
-        self.engine = Engine(Path(policy), stage.rollout, stage.seed, cpu=cpu)
+        receives = stage.weight_transport() == "nccl"
+        self.engine = Engine(Path(policy), stage.rollout, stage.seed, cpu=cpu, receives=receives)
 
     def ready(self) -> None:
         """Answers once the constructor is through."""
@@ -32,13 +36,20 @@ class EngineActor:
     def load(self, payload: Any, version: int) -> str:
         return self.engine.load(payload, version)
 
+    def join_transfer(self, address: str, world_size: int, first_rank: int) -> None:
+        self.engine.join_transfer(address, world_size, first_rank)
+
+    def receive(self, description: "Description", version: int) -> str:
+        return self.engine.receive(description, version)
+
 
 class LearnerActor:
     def __init__(self, rank: int, world: int) -> None:
         self.rank, self.world = rank, world
+        self.transfer_group: Any = None
 
     def address(self) -> str:
-        """host:port for the process group, on the first process's machine."""
+        """host:port for a process group, on the first process's machine."""
         import ray
 
         with socket.socket() as probe:
@@ -72,6 +83,19 @@ class LearnerActor:
     def weights(self) -> tuple[Any, str]:
         payload, digest = self.learner.weights()
         return (payload, digest) if self.rank == 0 else (None, digest)
+
+    def join_transfer(self, address: str, world_size: int) -> "Description":
+        from zgcm.rl import transfer
+        from zgcm.rl.weights import describe
+
+        self.transfer_group = transfer.join(address, world_size)
+        return describe(self.learner.model, self.learner.dtype)
+
+    def send(self) -> str:
+        from zgcm.rl import transfer
+        from zgcm.rl.weights import gathered
+
+        return transfer.send(gathered(self.learner.model, self.learner.dtype), self.transfer_group)
 
     def save_policy(self, directory: str) -> str:
         return self.learner.save_policy(Path(directory))
@@ -124,14 +148,7 @@ class Rollouts:
     def load(self, payload: Any, digest: str, version: int) -> None:
         """Give every engine new weights. Raises ZgcmError when one got other bytes."""
         calls = [engine.load.remote(payload, version) for engine in self.engines]
-        for number, found in enumerate(wait(calls, self.settings.sync_timeout, "Loading new weights")):
-            if found != digest:
-                raise ZgcmError(
-                    f"Rollout engine {number} holds other weights than the learner",
-                    where=f"version {version}",
-                    found=f"checksum {found}",
-                    expected=digest,
-                )
+        require_same(wait(calls, self.settings.sync_timeout, "Loading new weights"), digest, version)
 
 
 class Learners:
@@ -193,6 +210,18 @@ class Learners:
         shared = [ray.put(argument) for argument in arguments]
         calls = [getattr(process, method).remote(*shared) for process in self.processes]
         return wait(calls, self.stage.rollout.request_timeout, what)[0]
+
+
+def require_same(found: Sequence[str], digest: str, version: int) -> None:
+    """Raises ZgcmError when an engine's checksum is not the learner's."""
+    for number, checksum in enumerate(found):
+        if checksum != digest:
+            raise ZgcmError(
+                f"Rollout engine {number} holds other weights than the learner",
+                where=f"version {version}",
+                found=f"checksum {checksum}",
+                expected=digest,
+            )
 
 
 def wait(calls: Any, seconds: float, what: str) -> Any:

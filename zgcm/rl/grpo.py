@@ -26,6 +26,7 @@ from zgcm.rl.experience import (
 from zgcm.rl.prompts import MIXED, Prompt
 from zgcm.rl.rewards.router import Judges
 from zgcm.rl.steps import judge, prompts_of, requests_of
+from zgcm.rl.sync import weight_sync
 from zgcm.rl.trajectory import Groups
 from zgcm.rundir.manifest import is_complete
 from zgcm.stopping import Stopped, how_far
@@ -53,6 +54,7 @@ class Loop:
         self.job, self.stage = run, run.stage
         self.learners, self.rollouts, self.judges, self.say = learners, rollouts, judges, say
         self.seconds: dict[str, float] = defaultdict(float)
+        self.sync: Callable[[int], str] | None = None
         self.version = 0
         self.pending: Groups | None = None
         """Responses for the next step, where rollouts may be one update behind."""
@@ -105,7 +107,7 @@ class Loop:
         markers.write_gate(
             self.job.directory,
             self.version,
-            transport=self.stage.learner.weight_transfer,
+            transport=self.stage.weight_transport(),
             weights_checksum=digest,
             logprob_gap_mean=gap,
             elapsed_seconds=time.monotonic() - begun,
@@ -176,9 +178,9 @@ class Loop:
 
     def _synchronise(self) -> str:
         """Learner's weights into every engine, checksums compared. Returns the checksum."""
-        payload, digest = self.learners.weights()
-        self.rollouts.load(payload, digest, self.version)
-        return digest
+        if self.sync is None:
+            self.sync = weight_sync(self.stage, self.learners, self.rollouts)
+        return self.sync(self.version)
 
     def _check_gap(self, gap: float) -> None:
         limit = GAP_LIMIT[self.stage.rollout.dtype]

@@ -11,11 +11,13 @@ from typing import Any
 from zgcm.config.rl import Rollout, Sampling
 from zgcm.errors import ZgcmError
 from zgcm.rl.trajectory import Request, Response
-from zgcm.rl.weights import Checksum, Payload, unpack, watched
+from zgcm.rl.weights import Checksum, Description, Payload, unpack, watched
 
 
-def engine_arguments(policy: Path, rollout: Rollout, seed: int, *, cpu: bool) -> dict[str, Any]:
-    """vLLM's engine arguments for a stage; a pure function of the recipe."""
+def engine_arguments(
+    policy: Path, rollout: Rollout, seed: int, *, cpu: bool, receives: bool = False
+) -> dict[str, Any]:
+    """vLLM's engine arguments for a stage; a pure function of the recipe. `receives`: weights by NCCL."""
     arguments: dict[str, Any] = {
         "model": str(policy),
         "dtype": rollout.dtype,
@@ -28,6 +30,11 @@ def engine_arguments(policy: Path, rollout: Rollout, seed: int, *, cpu: bool) ->
         # log-probabilities of the distribution that was sampled from, temperature included
         "logprobs_mode": "processed_logprobs",
     }
+    if receives:
+        arguments |= {
+            "weight_transfer_config": {"backend": "zgcm_nccl"},
+            "worker_extension_cls": "zgcm.rl.receiver.WorkerExtension",
+        }
     if not cpu:
         return {**arguments, "gpu_memory_utilization": rollout.gpu_memory_utilization}
     return {
@@ -61,10 +68,12 @@ def sampling_arguments(sampling: Sampling, seed: int, prompt_tokens: int) -> dic
 class Engine:
     """One vLLM engine and the version of the policy it holds."""
 
-    def __init__(self, policy: Path, rollout: Rollout, seed: int, *, cpu: bool) -> None:
+    def __init__(
+        self, policy: Path, rollout: Rollout, seed: int, *, cpu: bool, receives: bool = False
+    ) -> None:
         from vllm import LLM
 
-        self.llm = LLM(**engine_arguments(policy, rollout, seed, cpu=cpu))
+        self.llm = LLM(**engine_arguments(policy, rollout, seed, cpu=cpu, receives=receives))
         self.version = 0
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Response]]:
@@ -85,18 +94,12 @@ class Engine:
         return Response(tokens, logprobs, str(choice.finish_reason), self.version)
 
     def load(self, payload: Payload, version: int) -> str:
-        """Take new weights, forget cached prefixes, and return the checksum of what the loader consumed.
-
-        Without the reset, cached keys and values of the old policy give log-probabilities off by 1 and more.
-        """
+        """Take new weights, forget cached prefixes, and return the checksum of what the loader consumed."""
         total = Checksum()
         self.llm.collective_rpc(
             "reload_weights", kwargs={"weights_iterator": watched(unpack(payload), total)}
         )
-        if not self.llm.reset_prefix_cache():
-            raise ZgcmError(
-                "The rollout engine could not drop its prefix cache", hint="a request was still running"
-            )
+        self._forget_prefixes()
         if total.tensors != len(payload):
             raise ZgcmError(
                 "The rollout engine did not take all weights",
@@ -105,3 +108,33 @@ class Engine:
             )
         self.version = version
         return total.hexdigest()
+
+    def join_transfer(self, address: str, world_size: int, first_rank: int) -> None:
+        """Become the ranks from `first_rank` on of the group that listens at `address` (host:port)."""
+        host, _, port = address.rpartition(":")
+        place = {"master_address": host, "master_port": int(port)}
+        init = {**place, "rank_offset": first_rank, "world_size": world_size}
+        self.llm.init_weight_transfer_engine({"init_info": init})
+
+    def receive(self, description: Description, version: int) -> str:
+        """As `load`, but the weights come from the group, in the order of `description`."""
+        self.llm.start_weight_update()
+        self.llm.update_weights({"update_info": description})
+        self.llm.finish_weight_update()
+        self._forget_prefixes()
+        checksums = self.llm.collective_rpc("received_checksum")
+        if len(set(checksums)) > 1:
+            raise ZgcmError(
+                "The processes of one rollout engine took different weights",
+                where=f"version {version}",
+                found=", ".join(checksums),
+            )
+        self.version = version
+        return checksums[0]
+
+    def _forget_prefixes(self) -> None:
+        """Cached keys and values of the old policy give log-probabilities off by 1 and more."""
+        if not self.llm.reset_prefix_cache():
+            raise ZgcmError(
+                "The rollout engine could not drop its prefix cache", hint="a request was still running"
+            )

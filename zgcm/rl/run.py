@@ -15,7 +15,7 @@ from zgcm.config.rl import FilePrompts, RLStage
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.rl import attempts, contract, disjoint, markers, prompts, recover
+from zgcm.rl import attempts, contract, disjoint, markers, prompts, recover, sync
 from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.registry import checkout_of
 from zgcm.rundir import difficulty, owner
@@ -104,6 +104,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
     from zgcm.rl.rewards.router import judges
 
     stage = run.stage
+    sync.require_machine(stage)
     cpu = stage.resources.gpus_per_node == 0
     engines, learning = stage.rollout.engines, stage.learner.processes
     with contextlib.ExitStack() as stack:
@@ -151,13 +152,6 @@ def check_consistent(name: str, stage: RLStage) -> None:
             where=f"{where}.resources",
             found=f"{engines} for engines and {learners} for the learner, of {gpus}",
             hint="fewer rollout.engines or learner.processes, or more resources.nodes",
-        )
-    if stage.learner.weight_transfer != "object_store":
-        raise ZgcmError(
-            "This transport of weights is not available",
-            where=f"{where}.learner.weight_transfer",
-            found=stage.learner.weight_transfer,
-            expected="object_store (through host memory; works on GPUs too)",
         )
     for key, sampling in (("rollout", stage.rollout.sampling), ("evaluation", stage.evaluation.sampling)):
         if sampling.max_tokens > stage.rollout.max_model_len:
