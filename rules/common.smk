@@ -236,13 +236,6 @@ def chosen_prompts(wildcards):
     return [str(LAYOUT.difficulty(stage)), str(LAYOUT.kept_prompts(stage))]
 
 
-def evaluations(stage, directory="{stage}"):
-    """Output patterns, since a rule's outputs all carry its wildcard; with `directory` the files themselves."""
-    return [
-        str(LAYOUT.evaluation(directory, version)) for version in RECIPE.stages[stage].evaluation_versions()
-    ]
-
-
 # --- resources ----------------------------------------------------------------------------------------------
 
 
@@ -362,5 +355,5 @@ def report_inputs():
     mixes = [str(LAYOUT.plan(mix)) for mix in made(RECIPE.mixes)]
     mixes += [str(LAYOUT.dataset(mix)) for mix in PACKED_MIXES]
     mixes += [file for mix in ADOPTED_MIXES for file in training_files(mix)]
-    markers = [marker for stage in RECIPE.rl_stages() for marker in evaluations(stage, stage)]
+    markers = [str(LAYOUT.evaluations(stage)) for stage in RECIPE.rl_stages()]
     return [*summaries, *mixes, *markers, *targets()[:-1]]

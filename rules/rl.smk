@@ -56,40 +56,37 @@ rule difficulty:
         "zgcm difficulty {wildcards.stage} > {log} 2>&1"
 
 
-# One rule for each RL stage, since the versions it evaluates are its own.
-for stage in RECIPE.rl_stages():
-
-    rule:
-        name:
-            stage
-        wildcard_constraints:
-            stage=stage,
-        input:
-            policy=policy_init,
-            prompts=chosen_prompts,
-        output:
-            done="results/{stage}/done",
-            evaluations=evaluations(stage),
-        log:
-            "results/logs/rl/{stage}.log",
-        benchmark:
-            "results/benchmarks/rl/{stage}.tsv"
-        params:
-            recipe_id=stage_id,
-        threads: stage_threads
-        resources:
-            mem_mb=stage_resource("mem_mb"),
-            runtime=stage_resource("runtime_minutes"),
-            nodes=stage_resource("nodes"),
-            tasks=stage_resource("nodes"),
-            mpi=stage_mpi,
-            slurm_partition=stage_partition,
-            slurm_extra=stage_slurm_extra,
-        conda:
-            "../envs/rollout.yaml"
-        container:
-            container_image("rollout")
-        message:
-            "Train {wildcards.stage} by reinforcement"
-        shell:
-            "zgcm rl {wildcards.stage} 2>&1 | (trap '' INT TERM; tee {log})"
+# The markers are one output, a directory: a file each would make other outputs of a changed recipe, and of outputs that
+# were never there Snakemake knows no older recipe. Asked for `done` alone it would find nothing to do.
+rule rl:
+    wildcard_constraints:
+        stage=one_of(RECIPE.rl_stages()),
+    input:
+        policy=policy_init,
+        prompts=chosen_prompts,
+    output:
+        done="results/{stage}/done",
+        evaluations=directory("results/{stage}/evaluations"),
+    log:
+        "results/logs/rl/{stage}.log",
+    benchmark:
+        "results/benchmarks/rl/{stage}.tsv"
+    params:
+        recipe_id=stage_id,
+    threads: stage_threads
+    resources:
+        mem_mb=stage_resource("mem_mb"),
+        runtime=stage_resource("runtime_minutes"),
+        nodes=stage_resource("nodes"),
+        tasks=stage_resource("nodes"),
+        mpi=stage_mpi,
+        slurm_partition=stage_partition,
+        slurm_extra=stage_slurm_extra,
+    conda:
+        "../envs/rollout.yaml"
+    container:
+        container_image("rollout")
+    message:
+        "Train {wildcards.stage} by reinforcement"
+    shell:
+        "zgcm rl {wildcards.stage} 2>&1 | (trap '' INT TERM; tee {log})"

@@ -111,8 +111,9 @@ class Layout:
     def export_manifest(self, stage: str) -> Path:
         return self.export(stage) / "manifest.json"
 
-    def evaluation(self, stage: str, version: int) -> Path:
-        return self.stage(stage) / "evaluations" / f"version_{version:03d}.json"
+    def evaluations(self, stage: str) -> Path:
+        """An RL stage's markers, version_NNN.json; made at its success."""
+        return self.stage(stage) / "evaluations"
 
     def pass_rates(self, stage: str, shard: str, shards: int) -> Path:
         """Of one shard of an RL stage's training prompts; another number of shards is another file."""

@@ -16,16 +16,16 @@ from tests.workflow.jobs import CHECKOUT, Job, call, dry_run, snakemake
 pytestmark = pytest.mark.slow
 
 ON_THE_WAY = ["pretrain_1t", "pretrain_3p2t", "midtrain_16k", "midtrain_64k", "midtrain_256k"]
-AT_THE_END = ["train sft", "export sft", "rl_math rl_math", "export rl_math", "report", "all"]
+AT_THE_END = ["train sft", "export sft", "rl rl_math", "export rl_math", "report", "all"]
 
 
-def stale(directory: Path, overlay: dict | None = None) -> dict[str, str]:
-    """Job -> reason, for a recipe that differs from the finished one by an overlay."""
+def stale(directory: Path, overlay: dict | None = None, *targets: str) -> dict[str, str]:
+    """Job -> reason, of all results or `targets`, for a recipe that an overlay makes another one."""
     paths = list(MINI)
     if overlay:
         paths.append(directory / "overlay.yaml")
         paths[-1].write_text(yaml.safe_dump(overlay))
-    jobs: list[Job] = dry_run(*paths, directory=directory)
+    jobs: list[Job] = dry_run(*targets, *paths, directory=directory)
     return {str(job): job.reason for job in jobs}
 
 
@@ -53,6 +53,14 @@ def test_snakemakes_own_report_is_written(finished: Path, tmp_path: Path) -> Non
     done = snakemake("--report", page, *MINI, directory=finished)
     assert done.returncode == 0, done.stderr
     assert "report.html" in page.read_text()
+
+
+@pytest.mark.parametrize("change", [{"epochs": 2, "steps": 3}, {"evaluation": {"every_steps": 2}}], ids=str)
+def test_a_stage_asked_for_alone_is_stale_with_another_length_or_other_evaluations(
+    finished: Path, change: dict
+) -> None:
+    reasons = stale(finished, {"stages": {"rl_math": change}}, "results/rl_math/done")
+    assert set(reasons) == {"rl rl_math"} and "Params have changed" in reasons["rl rl_math"]
 
 
 def test_another_learning_rate_is_stale_from_its_stage_on(finished: Path) -> None:

@@ -37,7 +37,7 @@ PHASES = {
 
 @dataclass
 class Job:
-    """A job of the dry run. `rule` is one of PHASES: rules of one mix or RL stage count as `mix` and `rl`."""
+    """A job of the dry run. `rule` is one of PHASES: the rules of single mixes count as `mix`."""
 
     rule: str
     sentence: str
@@ -83,7 +83,7 @@ def jobs_of(told: list[dict[str, Any]], recipe: Recipe) -> list[Job]:
         why = reasons.in_words(reason, missing, changed)
         if rule.startswith("mix_") and "mix" not in wildcards:
             wildcards["mix"] = rule.removeprefix("mix_")
-        kind = "mix" if rule.startswith("mix_") else "rl" if rule in recipe.rl_stages() else rule
+        kind = "mix" if rule.startswith("mix_") else rule
         jobs.append(Job(kind, job["rule_msg"] or rule, why, wildcards))
     return sorted(jobs, key=lambda job: place(job, recipe))
 

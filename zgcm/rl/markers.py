@@ -5,7 +5,7 @@ The truth lies in the run directory; a workflow's declared files are links to it
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -108,16 +108,17 @@ def write_gate(run: Path, version: int, **facts: Any) -> None:
     write_json(run / "preflight" / name, {**marker, **extra, **facts})
 
 
-def publish(run: Path, wanted: Mapping[int, Path]) -> None:
-    """Hard-link each version's marker to its declared path; other versions' files beside them are removed."""
-    for version, target in wanted.items():
+def publish(run: Path, versions: Sequence[int], directory: Path) -> None:
+    """Hard-link each version's marker into `directory`; files of other versions there are removed."""
+    for version in versions:
         if read_marker(run, version) is None:
             raise ZgcmError("An evaluation is missing", where=str(marker_path(run, version)))
+    targets = [directory / marker_path(run, version).name for version in versions]
+    for version, target in zip(versions, targets, strict=True):
         link(marker_path(run, version), target)
-    for directory in {target.parent for target in wanted.values()}:
-        for path in directory.glob("version_*.json"):
-            if path not in wanted.values():
-                path.unlink()
+    for path in directory.glob("version_*.json"):
+        if path not in targets:
+            path.unlink()
 
 
 def link(source: Path, target: Path) -> None:

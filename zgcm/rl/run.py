@@ -90,8 +90,7 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
             **result(run, layout),
         }
         run.check_owner()
-        wanted = {version: layout.evaluation(name, version) for version in stage.evaluation_versions()}
-        markers.publish(directory, wanted)
+        markers.publish(directory, stage.evaluation_versions(), layout.evaluations(name))
         write_json(layout.done(name), done)
     return done
 
