@@ -70,7 +70,12 @@ _SUFFIXES = (
     re.compile(rf"(?P<value>.*[\d)}}])\s*(?P<unit>[\u4e00-\u9fff]+){_POWER}"),
 )
 _CURRENCY = re.compile(r"(?:USD|US|RMB|[€£¥])\s*(?=[\d.])")
-_CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?\s*(?:\\text\s*\{\s*)?(?:([ap])\.?\s?m\.?)?\s*\}?", re.I)
+_CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?(?:\s*(?:\\text\s*\{\s*)?([ap])\.?\s?m\.?\s*\}?)?", re.I)
+_NO_UNIT = re.compile(
+    r"\b(?:squared|cubed|factorial|plus|minus|negative|over|below|point\s|half|halves"
+    r"|(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth|millionth)s?\b)"
+)
+"""Words after a number that make another one of it."""
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)")
 
 
@@ -103,6 +108,8 @@ def quantity(text: str) -> Quantity:
         value = match["value"].strip()
         if index == 0:
             return Quantity(value, "percent")
+        if index > 1 and _NO_UNIT.search(match["unit"].lower()):
+            break
         if index == 1:
             return Quantity(text) if _TRIGONOMETRY.search(value) else Quantity(value, "degree")
         return _measured(value, match["unit"], match[3] or "")
@@ -112,8 +119,9 @@ def quantity(text: str) -> Quantity:
 def _measured(value: str, words: str, power: str) -> Quantity:
     words = words.strip().rstrip(".").lower()
     for scale, zeros in _SCALES.items():
-        if words.startswith(scale) and words not in _NAMES:  # 千米 is a kilometre, not a thousand metres
-            value, words = rf"({value})\cdot 10^{{{zeros}}}", words[len(scale) :].strip()
+        scaled = re.match(rf"{scale}s?(?![a-z])", words)
+        if scaled and not words.startswith(("千米", "千克")):  # 5千米 are 5 km, not 5000 m
+            value, words = rf"({value})\cdot 10^{{{zeros}}}", words[scaled.end() :].strip()
             break
     if words.startswith("dozen"):
         value, words = rf"({value})\cdot 12", words[5:].strip()
