@@ -213,6 +213,9 @@ def test_a_command_ends_where_a_digit_follows(command: str) -> None:
         ("5千", "5000", True),
         ("5千米每小时", "5000", False),
         ("5千米每小时", "5", True),
+        ("3 inches", "3 feet", False),
+        ("36 inches", "3 feet", True),
+        ("5角", "5元", False),
     ],
 )
 def test_times_functions_and_chinese_units(found: str, gold: str, verdict: bool) -> None:
@@ -227,6 +230,10 @@ def test_times_functions_and_chinese_units(found: str, gold: str, verdict: bool)
         ("5 millionaires", "5000000", False),
         (r"5\text{ squared}", "5", False),
         ("5 below zero", "5", False),
+        (r"8\text{ or 9}", "8", False),
+        ("3点半", "3", False),
+        ("3分之一", "3", False),
+        (r"5\text{ cm3}", "5", True),
         ("5 millions", "5000000", True),
         ("5 points", "5", True),
     ],

@@ -15,10 +15,16 @@ _SCALES = {
     "亿": 8,
 }
 _DIMENSIONS: dict[str, dict[str, str]] = {
-    "length": {"mm": "1/1000", "cm": "1/100", "dm": "1/10", "m": "1", "km": "1000"},
+    "length": {
+        **{"mm": "1/1000", "cm": "1/100", "dm": "1/10", "m": "1", "km": "1000"},
+        **{"inch": "127/5000", "foot": "381/1250", "yard": "1143/1250", "mile": "201168/125"},
+    },
     "time": {"s": "1", "min": "60", "h": "3600", "day": "86400", "week": "604800"},
-    "mass": {"mg": "1/1000", "g": "1", "kg": "1000", "t": "1000000"},
-    "money": {"dollar": "1", "cent": "1/100"},
+    "mass": {
+        **{"mg": "1/1000", "g": "1", "kg": "1000", "t": "1000000"},
+        **{"ounce": "45359237/1600000", "pound": "45359237/100000"},
+    },
+    "money": {"dollar": "1", "cent": "1/100", "元": "1", "角": "1/10"},
     "area": {"cm^2": "1/10000", "m^2": "1", "km^2": "1000000"},
     "volume": {"cm^3": "1/1000000", "ml": "1/1000000", "l": "1/1000", "m^3": "1"},
     "speed": {"m/s": "1", "km/h": "5/18"},
@@ -29,6 +35,7 @@ _NAMES = {
     **{"millimeter": "mm", "centimeter": "cm", "decimeter": "dm", "meter": "m", "kilometer": "km"},
     **{"millimetre": "mm", "centimetre": "cm", "metre": "m", "kilometre": "km", "sec": "s", "second": "s"},
     **{"minute": "min", "hour": "h", "hr": "h", "gram": "g", "kilogram": "kg", "liter": "l", "litre": "l"},
+    **{"inches": "inch", "feet": "foot"},
     **{"milliliter": "ml", "usd": "dollar", "deg": "degree", "kmph": "km/h", "km/hr": "km/h"},
     **{
         "厘米": "cm",
@@ -74,6 +81,7 @@ _CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?(?:\s*(?:\\text\s*\{\s*)?([ap])\.?\s
 _NO_UNIT = re.compile(
     r"\b(?:squared|cubed|factorial|plus|minus|negative|over|below|point\s|half|halves"
     r"|(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth|millionth)s?\b)"
+    r"|(?<![a-z])\d|半|分之|次方|的平方"
 )
 """Words after a number that make another one of it."""
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)")
