@@ -28,7 +28,8 @@ from zgcm.rl.trajectory import Comparison, Trajectory, seed_of
 from zgcm.rl.weights import Payload, checksum, pack, unpack
 
 LOGITS_CHUNK = 1 << 28
-"""Elements of logits held at once (1 GB in fp32); a longer micro-batch is projected in chunks."""
+"""Elements of a matrix as wide as the vocabulary (1 GB in fp32); a longer micro-batch is projected in chunks.
+At most four such matrices exist at once: logits, log-probabilities, probabilities and their product."""
 
 
 class Learner:
@@ -202,9 +203,9 @@ class Learner:
         if self.temperature != 1.0:
             logits_TV = logits_TV / self.temperature
         if not with_entropy:
-            return -torch.nn.functional.cross_entropy(logits_TV, targets_T, reduction="none"), logits_TV[
-                :0, 0
-            ]
+            # not an empty slice of the logits, which would keep all of them until the last chunk is done
+            nothing = logits_TV.new_empty(0)
+            return -torch.nn.functional.cross_entropy(logits_TV, targets_T, reduction="none"), nothing
         logprobs_TV = logits_TV.log_softmax(-1)
         entropy_T = -(logprobs_TV.exp() * logprobs_TV).sum(-1)
         return logprobs_TV.gather(1, targets_T[:, None])[:, 0], entropy_T
