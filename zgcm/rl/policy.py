@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, Partial, Replicate
 
 from zgcm.config.rl import Learner as Settings
 from zgcm.errors import ZgcmError
@@ -38,7 +39,8 @@ def load_policy(directory: Path, settings: Settings, device: torch.device) -> nn
 
 
 def shard(model: nn.Module, dtype: torch.dtype) -> None:
-    """FSDP2: each layer, the vocabulary projection and the rest are gathered only while they compute."""
+    """FSDP2: each layer and the rest are gathered only while they compute. The vocabulary projection is
+    sharded with them, and used through `gathered_weight`."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     precision = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
@@ -46,6 +48,18 @@ def shard(model: nn.Module, dtype: torch.dtype) -> None:
         fully_shard(layer, mp_policy=precision)
     fully_shard(model.lm_head, mp_policy=precision)  # type: ignore[arg-type]
     fully_shard(model, mp_policy=precision)
+
+
+def gathered_weight(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """A sharded weight, whole and in `dtype`; its gradient is averaged over the processes in fp32, as FSDP2
+    does. One that is not sharded is returned as it is.
+
+    Collective: one gathering here and one reduction in the backward pass, however often the result is used.
+    """
+    if not isinstance(weight, DTensor):
+        return weight
+    whole = weight.redistribute(placements=[Replicate()], forward_dtype=dtype, backward_dtype=torch.float32)
+    return whole.to_local(grad_placements=[Partial("avg")])
 
 
 def build_optimizers(model: nn.Module, settings: Settings, *, sharded: bool) -> list[torch.optim.Optimizer]:
