@@ -1,5 +1,7 @@
 """The learner against plain computations on the model, and its saved state."""
 
+import json
+import shutil
 import weakref
 from pathlib import Path
 from typing import Any
@@ -173,6 +175,45 @@ def test_full_logits_never_exist_at_once(policy: Path, monkeypatch: pytest.Monke
     for parameter, once in zip(learner.model.parameters(), whole, strict=True):
         # sums in another order: single elements that nearly cancel differ by 1e-3, the gradient does not
         assert (parameter.grad - once).norm() <= 1e-5 * once.norm()
+
+
+def recomputed(learner: Learner, items: list[Trajectory]) -> tuple[int, int]:
+    """Of a forward and backward pass: how often a layer's MLP began, and the elements kept in between."""
+    begun, kept = [0], [0]
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept[0] += tensor.numel() if not isinstance(tensor, torch.nn.Parameter) else 0
+        return tensor
+
+    def begin(*_: Any) -> None:
+        begun[0] += 1
+
+    for layer in learner.model.model.layers:
+        layer.mlp.register_forward_pre_hook(begin)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        total = learner._logprobs(micro_batch(items, packed=False, device=torch.device("cpu")))[0].sum()
+    total.backward()
+    return begun[0], kept[0]
+
+
+def test_gradient_checkpointing_computes_layers_again_and_the_same_gradient(policy: Path) -> None:
+    plain, checkpointed = (build(policy, gradient_checkpointing=on) for on in (False, True))
+    layers = len(plain.model.model.layers)
+    calls, everything = recomputed(plain, batch())
+    calls_again, kept = recomputed(checkpointed, batch())
+    assert (calls, calls_again) == (layers, 2 * layers)
+    assert kept < everything / 2
+    for one, two in zip(plain.model.parameters(), checkpointed.model.parameters(), strict=True):
+        assert torch.equal(one.grad, two.grad)
+
+
+def test_dropout_of_a_policy_is_off(policy: Path, tmp_path: Path) -> None:
+    directory = shutil.copytree(policy, tmp_path / "policy")
+    config = json.loads((directory / "config.json").read_bytes())
+    (directory / "config.json").write_text(json.dumps({**config, "attention_dropout": 0.5}))
+    expected = build(policy).compare(batch()).logprobs
+    assert build(directory).compare(batch()).logprobs == expected
+    assert build(directory, disable_dropout=False).compare(batch()).logprobs != expected
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])

@@ -62,7 +62,8 @@ again = Learner(policy, settings, temperature=1.0, rank=rank, world=2)
 again.load_state(out / "state")
 assert again.step(batch(), 1, 10) == second
 patch("zgcm.rl.learner.LOGITS_CHUNK", 8 * learner.model.config.vocab_size).start()
-learner = Learner(policy, Settings(**{{**TINY, **UNEVEN}}), temperature=1.0, rank=rank, world=2)
+settings = Settings(**{{**TINY, **UNEVEN}}, gradient_checkpointing=True)
+learner = Learner(policy, settings, temperature=1.0, rank=rank, world=2)
 third = learner.step(uneven(), 0, 10)
 if rank == 0:
     torch.save([(first, payload), (third, learner.weights()[0])], out / "result.pt")
@@ -91,7 +92,7 @@ def test_two_processes_equal_one(policy: Path, tmp_path: Path) -> None:
     expected = alone.step(batch(), 0, 10)
     alone.step(batch(), 1, 10)
     require_same(*results[0], expected, alone)
-    alone = build(policy, **UNEVEN)
+    alone = build(policy, **UNEVEN, gradient_checkpointing=False)
     require_same(*results[1], alone.step(uneven(), 0, 10), alone)
 
 

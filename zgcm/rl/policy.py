@@ -28,14 +28,15 @@ def load_policy(directory: Path, settings: Settings, device: torch.device) -> nn
     from zgcm.model.plugin import register_transformers
 
     register_transformers()
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        directory, dtype=torch.float32, attn_implementation=settings.attention
-    )
-    model.to(device)
-    if settings.gradient_checkpointing and device.type == "cuda":
-        model.gradient_checkpointing_enable()
     # dropout, where a model has any, would make the recomputed log-probabilities differ from the rollout's
-    return model.eval() if settings.disable_dropout else model.train()
+    changes = {"attention_dropout": 0.0} if settings.disable_dropout else {}
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        directory, dtype=torch.float32, attn_implementation=settings.attention, **changes
+    )
+    if settings.gradient_checkpointing:
+        model.gradient_checkpointing_enable()
+    # transformers computes layers again only of a model in training mode
+    return model.to(device).train()
 
 
 def shard(model: nn.Module, dtype: torch.dtype) -> None:
