@@ -1,4 +1,5 @@
-"""Two FSDP2 processes on the CPU give one process's update, and save and load their state."""
+"""Two FSDP2 processes on the CPU give one process's update, also where their micro-batches are unlike, and
+save and load their state."""
 
 import subprocess
 import sys
@@ -8,18 +9,35 @@ import pytest
 import torch
 from test_learner import batch, build
 
+from zgcm.rl.learner import Learner
+from zgcm.rl.trajectory import Trajectory
 from zgcm.rl.weights import Payload, unpack
 
 pytestmark = pytest.mark.slow
 
+UNEVEN = {"minibatches": 1, "max_tokens_per_microbatch": 45}
+
+
+def uneven() -> list[Trajectory]:
+    """Micro-batches of 40, 24 and 16 response tokens: in chunks of 8, the first process has 5 and then 2, the
+    second one 3 and then its filler's 5."""
+    made = []
+    for number, tokens in enumerate((40, 24, 16)):
+        answer = [5 + (7 * number + 11 * place) % 255 for place in range(tokens)]
+        made.append(Trajectory([9, 8 + number, 7, 6], answer, [-4.0] * tokens, 1.0 - 1.5 * number))
+    return made
+
+
 PROGRAM = """
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 
 sys.path.insert(0, {tests!r})
 from test_learner import TINY, batch
+from test_sharded import UNEVEN, uneven
 from zgcm.config.rl import Learner as Settings
 from zgcm.rl.learner import Learner
 from zgcm.rl.weights import checksum, gathered
@@ -43,8 +61,14 @@ learner.dtype = torch.float32
 again = Learner(policy, settings, temperature=1.0, rank=rank, world=2)
 again.load_state(out / "state")
 assert again.step(batch(), 1, 10) == second
+patch("zgcm.rl.learner.LOGITS_CHUNK", 8 * learner.model.config.vocab_size).start()
+settings = Settings(**{{**TINY, **UNEVEN}}, gradient_checkpointing=True)
+learner = Learner(policy, settings, temperature=1.0, rank=rank, world=2)
+third = learner.step(uneven(), 0, 10)
 if rank == 0:
-    torch.save((first, payload), out / "result.pt")
+    torch.save([(first, payload), (third, learner.weights()[0])], out / "result.pt")
+else:
+    learner.weights()
 torch.distributed.destroy_process_group()
 """
 
@@ -62,12 +86,19 @@ def test_two_processes_equal_one(policy: Path, tmp_path: Path) -> None:
     ]
     outputs = [process.communicate(timeout=600)[0].decode() for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
-    stats: dict[str, float]
-    payload: Payload
-    stats, payload = torch.load(tmp_path / "result.pt", weights_only=False)
+    results: list[tuple[dict[str, float], Payload]]
+    results = torch.load(tmp_path / "result.pt", weights_only=False)
     alone = build(policy)
     expected = alone.step(batch(), 0, 10)
     alone.step(batch(), 1, 10)
+    require_same(*results[0], expected, alone)
+    alone = build(policy, **UNEVEN, gradient_checkpointing=False)
+    require_same(*results[1], alone.step(uneven(), 0, 10), alone)
+
+
+def require_same(
+    stats: dict[str, float], payload: Payload, expected: dict[str, float], alone: Learner
+) -> None:
     for name in ("loss", "grad_norm", "entropy", "logprob_gap_mean"):
         assert stats[name] == pytest.approx(expected[name], rel=1e-4, abs=1e-6)
     for (_, one), (_, two) in zip(unpack(payload), unpack(alone.weights()[0]), strict=True):
