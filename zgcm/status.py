@@ -28,13 +28,12 @@ def stage_states(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
     """One row a stage, in order: stage, kind, state, step, steps, loss, reward, tokens_per_second,
     seconds_left, job, nodes, changed, detail, run_id. On a cluster `squeue` is asked too."""
     jobs = queue.jobs_of(layout.root.parent)
-    return [stage_state(recipe, layout, name, job_of(name, jobs)) for name in recipe.stages]
+    return [stage_state(recipe, layout, name, job_of(recipe, name, jobs)) for name in recipe.stages]
 
 
-def job_of(name: str, jobs: dict[str, queue.Job]) -> queue.Job | None:
-    """The job that makes a stage: of rule `train`, or of a rule of the stage's own name."""
-    found = (jobs.get(f"rule_{rule}_wildcards_{name}") for rule in ("train", name))
-    return next((job for job in found if job), None)
+def job_of(recipe: Recipe, name: str, jobs: dict[str, queue.Job]) -> queue.Job | None:
+    """The job that makes a stage's `done`: its rule is named as its step."""
+    return jobs.get(f"rule_{identity.stage_step(recipe, name)}_wildcards_{name}")
 
 
 def stage_state(recipe: Recipe, layout: Layout, name: str, job: queue.Job | None = None) -> dict[str, Any]:

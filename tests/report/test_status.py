@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from snakemake_executor_plugin_slurm.utils import get_job_wildcards
 from typer.testing import CliRunner
 
 from zgcm.cli import verbs  # noqa: F401
@@ -20,6 +23,23 @@ from zgcm.status import stage_states
 
 def states(recipe: Recipe, layout: Layout) -> dict[str, dict]:
     return {row["stage"]: row for row in stage_states(recipe, layout)}
+
+
+RULE = re.compile(r"^rule (\w+):\n((?: .*\n|\n)+)", re.M)
+
+
+def comment(recipe: Recipe, stage: str) -> str:
+    """What the executor writes at the job of the rule that makes a stage's `done`."""
+    text = "\n".join(path.read_text() for path in Path(__file__).parents[2].glob("rules/*.smk"))
+    makers = [
+        (name, set(re.findall(r"\{(\w+)\}", body)) - {"log"})
+        for name, body in RULE.findall(text)
+        for group in re.findall(r"stage=one_of\(RECIPE\.(\w+)\(\)\)", body)
+        if '"results/{stage}/done"' in body and stage in getattr(recipe, group)()
+    ]
+    ((name, wildcards),) = makers
+    assert wildcards == {"stage"}
+    return f"rule_{name}_wildcards_{get_job_wildcards(SimpleNamespace(wildcards=[stage]))}"
 
 
 def change(recipe: Recipe, stage: str, **keys: object) -> Recipe:
@@ -98,10 +118,10 @@ def test_a_stage_on_a_cluster_shows_its_job_nodes_speed_and_time_left(
     tiny: Recipe, unfinished: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = unfinished.root.parent.resolve()
-    rows = f"8|RUNNING|n[1-2]|9:30|None|{where}|rule_train_wildcards_midtrain_64k\\n"
-    rows += f"9|PENDING||10:00|Dependency|{where}|rule_train_wildcards_midtrain_64k\\n"
-    rows += f"10|PENDING||10:00|Resources|{where}|rule_rl_math_wildcards_rl_math\\n"
-    rows += "11|RUNNING|n3|10:00|None|/elsewhere|rule_train_wildcards_sft\\n"
+    rows = f"8|RUNNING|n[1-2]|9:30|None|{where}|{comment(tiny, 'midtrain_64k')}\\n"
+    rows += f"9|PENDING||10:00|Dependency|{where}|{comment(tiny, 'midtrain_64k')}\\n"
+    rows += f"10|PENDING||10:00|Resources|{where}|{comment(tiny, 'rl_math')}\\n"
+    rows += f"11|RUNNING|n3|10:00|None|/elsewhere|{comment(tiny, 'sft')}\\n"
     (tmp_path / "squeue").write_text(f"#!/bin/sh\nprintf '{rows}'\n")
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
