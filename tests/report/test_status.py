@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fake_results import fake_results
 from snakemake_executor_plugin_slurm.utils import get_job_wildcards
 from typer.testing import CliRunner
 
@@ -150,3 +151,26 @@ def test_a_stage_on_a_cluster_shows_its_job_nodes_speed_and_time_left(
         "left",
     ]
     assert "1,234" in next(line for line in lines if line.startswith("midtrain_64k"))
+
+
+def test_a_running_rl_stage_shows_speed_and_time_left(tiny: Recipe, tmp_path: Path) -> None:
+    layout = fake_results(tiny, tmp_path / "results", upto="rl_math", steps=3)
+    run = next(layout.runs("rl_math").iterdir())
+    write_json(run / owner.NAME, asdict(owner.this_process()))
+    rewards = [json.loads(line) for line in (run / "reward.jsonl").read_text().splitlines()]
+    tokens = [row["mean_tokens"] * row["responses"] for row in rewards]
+    spent = [{"rollout": 60.0, "learner": 40.0}, {"rollout": 2.0, "sync": 1.0}, {"rollout": 5.0}]
+    lines = [json.dumps({"step": step, "seconds": parts}) for step, parts in enumerate(spent, start=1)]
+    left = tiny.stages["rl_math"].steps - 3  # type: ignore[union-attr]
+
+    (run / "speed.jsonl").write_text("\n".join(lines) + "\n")
+    row = states(tiny, layout)["rl_math"]
+    assert row["state"] == "running"
+    assert row["tokens_per_second"] == pytest.approx(sum(tokens) / 108)
+    assert row["seconds_left"] == pytest.approx(5 * left), "the first step's start does not count"
+
+    (run / "speed.jsonl").write_text("\n".join(lines[:2]) + "\n")
+    row = states(tiny, layout)["rl_math"]
+    assert row["tokens_per_second"] == pytest.approx(sum(tokens[:2]) / 103), "the third step's is to come"
+    (run / "speed.jsonl").unlink()
+    assert states(tiny, layout)["rl_math"]["tokens_per_second"] is None
