@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ENVS = Path(__file__).parents[1] / "envs"
-FILES = ["megatron.yaml", "megatron.post-deploy.sh", "megatron.def", "rollout.yaml"]
+ENGINES = ("megatron", "rollout")
+FILES = [f"{name}.{suffix}" for name in ENGINES for suffix in ("yaml", "post-deploy.sh", "def")]
 PIP = re.compile(r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,-]+\])?==(?P<version>\d[\w.+!]*)")
 GIT = re.compile(r"git\+(?P<name>\S+?)@(?P<version>[0-9a-f]{40})")
 CONDA = re.compile(r"^ {2}- (?P<name>[a-z][\w-]*) =(?P<version>\d[\w.]*)", re.M)

@@ -7,6 +7,7 @@ process owns the run), `interrupted` (a run without a live owner; the same comma
 run that refuses further attempts, with its reason), `waiting` (nothing yet).
 """
 
+import statistics
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from zgcm.rundir.evaluations import evaluations
 from zgcm.slurm import queue
 from zgcm.train import lengths, stopped
 
+RECENT = 10  # steps of an RL stage that its speed is taken from
 STATES = ("done", "stale", "running", "interrupted", "stopped", "waiting")
 
 
@@ -28,13 +30,12 @@ def stage_states(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
     """One row a stage, in order: stage, kind, state, step, steps, loss, reward, tokens_per_second,
     seconds_left, job, nodes, changed, detail, run_id. On a cluster `squeue` is asked too."""
     jobs = queue.jobs_of(layout.root.parent)
-    return [stage_state(recipe, layout, name, job_of(name, jobs)) for name in recipe.stages]
+    return [stage_state(recipe, layout, name, job_of(recipe, name, jobs)) for name in recipe.stages]
 
 
-def job_of(name: str, jobs: dict[str, queue.Job]) -> queue.Job | None:
-    """The job that makes a stage: of rule `train`, or of a rule of the stage's own name."""
-    found = (jobs.get(f"rule_{rule}_wildcards_{name}") for rule in ("train", name))
-    return next((job for job in found if job), None)
+def job_of(recipe: Recipe, name: str, jobs: dict[str, queue.Job]) -> queue.Job | None:
+    """The job that makes a stage's `done`: its rule is named as its step."""
+    return jobs.get(f"rule_{identity.stage_step(recipe, name)}_wildcards_{name}")
 
 
 def stage_state(recipe: Recipe, layout: Layout, name: str, job: queue.Job | None = None) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def stage_state(recipe: Recipe, layout: Layout, name: str, job: queue.Job | None
     if (run / "stopped.json").is_file():
         reason = stopped.read(run / "stopped.json")
         return row | {"state": "stopped", "detail": f"{reason}; to try again: rm {run / 'stopped.json'}"}
-    return row | liveness(run, job) | (pace(run) if row["step"] else {})
+    return row | liveness(run, job) | pace(stage, run, row)
 
 
 def measured(layout: Layout, name: str, stage: TrainStage | RLStage) -> str:
@@ -90,10 +91,29 @@ def in_queue(job: queue.Job | None) -> str:
     return f"job {job.job_id} on {job.nodes}, {job.time_left} until its limit"
 
 
-def pace(run: Path) -> dict[str, Any]:
-    """Speed and time left by the trainer's last progress line."""
-    last = runs.last_line(run / "speed.jsonl") or {}
+def pace(stage: TrainStage | RLStage, run: Path, row: dict[str, Any]) -> dict[str, Any]:
+    """Tokens per second and seconds left; nothing before the first step."""
+    if not row["step"]:
+        return {}
+    if isinstance(stage, RLStage):
+        return rl_pace(run, stage.steps - row["step"])
+    last = runs.last_line(run / "speed.jsonl") or {}  # the trainer's last progress line
     return {key: last.get(key) for key in ("tokens_per_second", "seconds_left")}
+
+
+def rl_pace(run: Path, steps_left: int) -> dict[str, Any]:
+    """Response tokens of the last steps by their seconds, sampling, judging, learning and recover points
+    included; the steps left at the median of these seconds. Evaluations count in neither."""
+    tokens = {
+        row["step"]: row["mean_tokens"] * row["responses"] for row in runs.read_lines(run / "reward.jsonl")
+    }
+    seconds = {row["step"]: sum(row["seconds"].values()) for row in runs.read_lines(run / "speed.jsonl")}
+    recent = sorted(tokens.keys() & seconds.keys())[-RECENT:]  # a step's speed is written after its reward
+    spent = [seconds[step] for step in recent]
+    if not sum(spent):
+        return {}
+    sampled = sum(tokens[step] for step in recent)
+    return {"tokens_per_second": sampled / sum(spent), "seconds_left": statistics.median(spent) * steps_left}
 
 
 def adopted_state(

@@ -67,7 +67,7 @@ RL: dict[str, Entry] = {
     "vllm.no_enable_prefix_caching": Key(f"{OURS}.rollout.prefix_caching", lambda off: not off),
     "vllm.model_impl": NoKey("vLLM's own implementation through our plugin, always"),
     "vllm.skip_tokenizer_init": NoKey("prompts go to the engines as token ids"),
-    "rollout.dump_to_file": NoKey("trajectories are always kept below runs/{run_id}"),
+    "rollout.dump_to_file": NoKey("only `zgcm rl STAGE --rollout-only` writes trajectories"),
     **same(
         UNUSED_FEATURE,
         *(

@@ -1,11 +1,14 @@
 """What the preflight knows of a machine, and its parts `versions` and `kernels`."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.preflight.conftest import GPU, NO_GPU, ON_GPUS
+from zgcm import devices
+from zgcm.config.recipe import Recipe
 from zgcm.preflight import kernels, machine, versions
 
 
@@ -19,18 +22,18 @@ def pretend_nvidia_smi(directory: Path, monkeypatch: pytest.MonkeyPatch, *lines:
 def test_gpus_are_counted_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_nvidia_smi(tmp_path, monkeypatch, *["NVIDIA H200, 9.0, 580.65"] * 8)
     expected = {"gpus": 8, "gpu": "NVIDIA H200", "compute_capability": "9.0", "driver": "580.65"}
-    assert machine.gpus() == expected
+    assert devices.gpus() == expected
 
 
 def test_gpus_of_two_kinds_are_both_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_nvidia_smi(tmp_path, monkeypatch, "H200, 9.0, 580.65", "A100, 8.0, 580.65")
-    found = machine.gpus()
+    found = devices.gpus()
     assert (found["gpu"], found["compute_capability"]) == ("A100 and H200", "8.0 and 9.0")
 
 
 def test_a_driver_that_does_not_answer_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_nvidia_smi(tmp_path, monkeypatch, "NVIDIA-SMI has failed: it could not talk to the driver")
-    assert machine.gpus() == NO_GPU
+    assert devices.gpus() == NO_GPU
 
 
 def test_the_machine_is_a_kind_not_a_host() -> None:
@@ -64,9 +67,27 @@ def test_kernels_fail_where_fp8_is_asked_for(task) -> None:  # type: ignore[no-u
 
 
 def test_flash_attention_3_is_for_hopper(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "is_installed", lambda *modules: True)
-    assert kernels.flash3(GPU) == ""
-    assert "needs compute capability 9.0, not 10.0" in kernels.flash3({**GPU, "compute_capability": "10.0"})
+    monkeypatch.setattr(devices, "is_installed", lambda *modules: True)
+    assert devices.flash3(GPU) == ""
+    assert "needs compute capability 9.0, not 10.0" in devices.flash3({**GPU, "compute_capability": "10.0"})
+
+
+@pytest.mark.parametrize(("capability", "status"), [("9.0", "ran"), ("8.0", "failed")])
+def test_the_attention_of_rls_learner_is_looked_at(
+    capability: str,
+    status: str,
+    published: Recipe,
+    task,  # type: ignore[no-untyped-def]
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of another environment's packages this one knows nothing."""
+    monkeypatch.setattr(kernels, "gpus", lambda: {**GPU, "compute_capability": capability})
+    stages = published.rl_stages()
+    found = kernels.check(replace(task(), recipe=published.model_copy(update={"stages": stages})))
+    assert found.status == status
+    for name in stages if status == "failed" else ():
+        asks = f"{name} asks for learner.attention: flash_attention_3, but FlashAttention-3 needs"
+        assert asks in found.reason
 
 
 def test_transformer_engine_gives_its_own_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,14 @@
 
 import json
 import os
+import re
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from fake_results import fake_results
+from snakemake_executor_plugin_slurm.utils import get_job_wildcards
 from typer.testing import CliRunner
 
 from zgcm.cli import verbs  # noqa: F401
@@ -20,6 +24,23 @@ from zgcm.status import stage_states
 
 def states(recipe: Recipe, layout: Layout) -> dict[str, dict]:
     return {row["stage"]: row for row in stage_states(recipe, layout)}
+
+
+RULE = re.compile(r"^rule (\w+):\n((?: .*\n|\n)+)", re.M)
+
+
+def comment(recipe: Recipe, stage: str) -> str:
+    """What the executor writes at the job of the rule that makes a stage's `done`."""
+    text = "\n".join(path.read_text() for path in Path(__file__).parents[2].glob("rules/*.smk"))
+    makers = [
+        (name, set(re.findall(r"\{(\w+)\}", body)) - {"log"})
+        for name, body in RULE.findall(text)
+        for group in re.findall(r"stage=one_of\(RECIPE\.(\w+)\(\)\)", body)
+        if '"results/{stage}/done"' in body and stage in getattr(recipe, group)()
+    ]
+    ((name, wildcards),) = makers
+    assert wildcards == {"stage"}
+    return f"rule_{name}_wildcards_{get_job_wildcards(SimpleNamespace(wildcards=[stage]))}"
 
 
 def change(recipe: Recipe, stage: str, **keys: object) -> Recipe:
@@ -98,10 +119,10 @@ def test_a_stage_on_a_cluster_shows_its_job_nodes_speed_and_time_left(
     tiny: Recipe, unfinished: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = unfinished.root.parent.resolve()
-    rows = f"8|RUNNING|n[1-2]|9:30|None|{where}|rule_train_wildcards_midtrain_64k\\n"
-    rows += f"9|PENDING||10:00|Dependency|{where}|rule_train_wildcards_midtrain_64k\\n"
-    rows += f"10|PENDING||10:00|Resources|{where}|rule_rl_math_wildcards_rl_math\\n"
-    rows += "11|RUNNING|n3|10:00|None|/elsewhere|rule_train_wildcards_sft\\n"
+    rows = f"8|RUNNING|n[1-2]|9:30|None|{where}|{comment(tiny, 'midtrain_64k')}\\n"
+    rows += f"9|PENDING||10:00|Dependency|{where}|{comment(tiny, 'midtrain_64k')}\\n"
+    rows += f"10|PENDING||10:00|Resources|{where}|{comment(tiny, 'rl_math')}\\n"
+    rows += f"11|RUNNING|n3|10:00|None|/elsewhere|{comment(tiny, 'sft')}\\n"
     (tmp_path / "squeue").write_text(f"#!/bin/sh\nprintf '{rows}'\n")
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -130,3 +151,26 @@ def test_a_stage_on_a_cluster_shows_its_job_nodes_speed_and_time_left(
         "left",
     ]
     assert "1,234" in next(line for line in lines if line.startswith("midtrain_64k"))
+
+
+def test_a_running_rl_stage_shows_speed_and_time_left(tiny: Recipe, tmp_path: Path) -> None:
+    layout = fake_results(tiny, tmp_path / "results", upto="rl_math", steps=3)
+    run = next(layout.runs("rl_math").iterdir())
+    write_json(run / owner.NAME, asdict(owner.this_process()))
+    rewards = [json.loads(line) for line in (run / "reward.jsonl").read_text().splitlines()]
+    tokens = [row["mean_tokens"] * row["responses"] for row in rewards]
+    spent = [{"rollout": 60.0, "learner": 40.0}, {"rollout": 2.0, "sync": 1.0}, {"rollout": 5.0}]
+    lines = [json.dumps({"step": step, "seconds": parts}) for step, parts in enumerate(spent, start=1)]
+    left = tiny.stages["rl_math"].steps - 3  # type: ignore[union-attr]
+
+    (run / "speed.jsonl").write_text("\n".join(lines) + "\n")
+    row = states(tiny, layout)["rl_math"]
+    assert row["state"] == "running"
+    assert row["tokens_per_second"] == pytest.approx(sum(tokens) / 108)
+    assert row["seconds_left"] == pytest.approx(5 * left), "the first step's start does not count"
+
+    (run / "speed.jsonl").write_text("\n".join(lines[:2]) + "\n")
+    row = states(tiny, layout)["rl_math"]
+    assert row["tokens_per_second"] == pytest.approx(sum(tokens[:2]) / 103), "the third step's is to come"
+    (run / "speed.jsonl").unlink()
+    assert states(tiny, layout)["rl_math"]["tokens_per_second"] is None

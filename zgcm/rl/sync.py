@@ -12,11 +12,11 @@ import importlib.util
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from zgcm import devices
 from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
-from zgcm.preflight import machine
 from zgcm.rundir.provenance import versions
 
 if TYPE_CHECKING:
@@ -38,15 +38,16 @@ def first_rank(engine: int, tensor_parallel: int) -> int:
 
 
 def require_machine(stage: RLStage) -> None:
-    """Raises ZgcmError where this machine lacks the stage's GPUs, or its vLLM what the transport needs."""
+    """Raises ZgcmError where this machine lacks the stage's GPUs or the learner's attention kernel, or its
+    vLLM what the transport needs."""
     if stage.resources.gpus_per_node == 0:
         return
-    found, asked = machine.gpus()["gpus"], stage.resources.gpus_per_node
-    if found < asked:
+    here, asked = devices.gpus(), stage.resources.gpus_per_node
+    if here["gpus"] < asked:
         raise ZgcmError(
             "This machine has fewer GPUs than the stage asks for",
             where="resources.gpus_per_node",
-            found=f"{found} that nvidia-smi sees",
+            found=f"{here['gpus']} that nvidia-smi sees",
             expected=str(asked),
             hint="run it in a job with GPUs, or set the key to what is there (0: on CPUs)",
         )
@@ -58,9 +59,22 @@ def require_machine(stage: RLStage) -> None:
             expected="the environment of envs/rollout.yaml",
             hint="docs/environments.md",
         )
+    require_attention(stage.learner.attention, here)
     if stage.weight_transport() == "nccl":
         spec = importlib.util.find_spec("vllm")
         require_vllm(Path(spec.origin).parent if spec and spec.origin else None)
+
+
+def require_attention(name: str, here: dict[str, Any]) -> None:
+    """Raises ZgcmError where GPUs (`here`, of devices.gpus) or packages cannot run `learner.attention`."""
+    if why := devices.missing(name, here):
+        raise ZgcmError(
+            "The learner's attention kernel cannot be used",
+            where=f"learner.attention: {name}",
+            found=why,
+            expected="what envs/rollout.post-deploy.sh builds",
+            hint="docs/environments.md; or learner.attention: sdpa, which is slower",
+        )
 
 
 def require_vllm(package: Path | None) -> None:

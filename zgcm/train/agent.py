@@ -1,7 +1,8 @@
 """torch.distributed.run that passes a request to stop (SIGTERM) on to its trainers and waits until they save.
+Its exit code is that of the trainer that failed first.
 
-Left alone it would give them 30 s and then kill them. Ctrl-C, which a terminal sends to every process, it
-leaves to zgcm.train.launch, which answers with SIGTERM.
+Left alone it would give them 30 s and then kill them, and end with 1 whatever had failed. Ctrl-C, which a
+terminal sends to every process, it leaves to zgcm.train.launch, which answers with SIGTERM.
 """
 
 import contextlib
@@ -29,9 +30,19 @@ def be_deaf(number: int, frame: FrameType | None) -> None:
     """Does nothing. A handler and not SIG_IGN, which the trainers would inherit."""
 
 
+def exit_code(code: int) -> int:
+    """As shells say it: of a process that a signal ended (a negative code), 128 and the signal's number."""
+    return code if code > 0 else 128 - code
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, be_deaf)
     signal.signal(signal.SIGTERM, pass_on)
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main
 
-    main(["--signals-to-handle", HANDLED, *sys.argv[1:]])
+    try:
+        main(["--signals-to-handle", HANDLED, *sys.argv[1:]])
+    except ChildFailedError as error:
+        print(error, file=sys.stderr)
+        sys.exit(exit_code(error.get_first_failure()[1].exitcode))
