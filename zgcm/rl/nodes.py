@@ -6,6 +6,7 @@ this run keep every other cluster of the machines out, and this one out of their
 """
 
 import contextlib
+import functools
 import logging
 import os
 import secrets
@@ -65,7 +66,7 @@ def ray_nodes(resources: Resources, logs: Path, seconds: float) -> Iterator[str]
     told.unlink(missing_ok=True)
     logs.parent.mkdir(parents=True, exist_ok=True)
     # both for the nodes, which inherit them, and for this process, which connects
-    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token()}
     with logs.with_name(f"{logs.name}.launch.log").open("wb") as output:
         process = subprocess.Popen(
             launch_command(resources, logs, told), stdin=subprocess.DEVNULL, stdout=output, stderr=output
@@ -75,6 +76,12 @@ def ray_nodes(resources: Resources, logs: Path, seconds: float) -> Iterator[str]
     finally:
         _end(process)
         told.unlink(missing_ok=True)
+
+
+@functools.cache
+def _token() -> str:
+    """One a process: Ray reads it once, and a stage that lost a process starts a second cluster."""
+    return secrets.token_hex(32)
 
 
 def launch_command(resources: Resources, logs: Path, told: Path) -> list[str]:

@@ -15,7 +15,7 @@ from zgcm.config.rl import FilePrompts, RLStage
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.rl import attempts, contract, disjoint, markers, prompts, recover, sync
+from zgcm.rl import attempts, contract, disjoint, markers, prompts, recover, restarts, sync
 from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.registry import checkout_of
 from zgcm.rundir import difficulty, owner
@@ -81,7 +81,8 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
             differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
             steps = partial(recover.newest_step, directory)
             with attempts.attempt(directory, steps, differs_from_published=differs, **facts) as record:
-                record["seconds"] = train_with_actors(run)
+                train = partial(train_with_actors, run)
+                record["seconds"] = restarts.until_kept(name, directory, train, say)
         done = {
             "stage": name,
             "kind": "rl",
