@@ -1,5 +1,6 @@
 """What a stage does about a lost process: a new start after a pause, a few times; nothing about the rest."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,11 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError, NodeDiedError, RayTaskError
 
+from zgcm import stopping
 from zgcm.errors import ZgcmError
-from zgcm.rl import actors, recover, restarts
+from zgcm.rl import actors, attempts, recover, restarts
 from zgcm.rl.actors import ActorLost
+from zgcm.stopping import Stopped
 
 LOST = ActorLost("A learner step failed: its process died", found="worker died\nwith code 9")
 
@@ -17,7 +20,7 @@ LOST = ActorLost("A learner step failed: its process died", found="worker died\n
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
-    monkeypatch.setattr(restarts.time, "sleep", found.append)
+    monkeypatch.setattr(restarts, "sleep", found.append)
     return found
 
 
@@ -36,7 +39,7 @@ def training(*outcomes: Any) -> Callable[[], Any]:
 def test_a_lost_process_is_a_new_start_each_after_a_longer_pause(tmp_path: Path, pauses: list[float]) -> None:
     said: list[str] = []
     train = training(LOST, NodeDiedError("node 2 is gone"), LOST, "trained")
-    assert restarts.until_kept("rl_math", tmp_path, train, said.append) == "trained"
+    assert restarts.until_kept("rl_math", 4, tmp_path, train, said.append) == "trained"
     assert pauses == [5, 30, 120]
     assert said[0] == (
         "rl_math: A learner step failed: its process died (worker died with code 9); a new start in 5 s, "
@@ -47,7 +50,7 @@ def test_a_lost_process_is_a_new_start_each_after_a_longer_pause(tmp_path: Path,
 
 def test_the_fourth_loss_in_a_row_is_the_stages_error(tmp_path: Path, pauses: list[float]) -> None:
     with pytest.raises(ActorLost) as caught:
-        restarts.until_kept("rl_math", tmp_path, training(LOST, LOST, LOST, LOST), lambda line: None)
+        restarts.until_kept("rl_math", 4, tmp_path, training(LOST, LOST, LOST, LOST), lambda line: None)
     assert caught.value is LOST and pauses == [5, 30, 120]
 
 
@@ -59,15 +62,30 @@ def test_a_recover_point_begins_the_count_again(tmp_path: Path, pauses: list[flo
         raise LOST
 
     train = training(LOST, LOST, *[lost_after_a_step] * 4, "trained")
-    assert restarts.until_kept("rl_math", tmp_path, train, lambda line: None) == "trained"
+    assert restarts.until_kept("rl_math", 4, tmp_path, train, lambda line: None) == "trained"
     assert pauses == [5, 30, 5, 5, 5, 5]
 
 
 @pytest.mark.parametrize("error", [ZgcmError("Learner and rollout engine disagree"), ValueError("a bug")])
 def test_what_would_come_again_is_told_at_once(tmp_path: Path, pauses: list[float], error: Exception) -> None:
     with pytest.raises(type(error)) as caught:
-        restarts.until_kept("rl_math", tmp_path, training(error, "never"), lambda line: None)
+        restarts.until_kept("rl_math", 4, tmp_path, training(error, "never"), lambda line: None)
     assert caught.value is error and not pauses
+
+
+@pytest.mark.parametrize("error", [LOST, RuntimeError("Connection closed by peer")])
+def test_what_fails_after_a_request_to_stop_is_the_stop(
+    tmp_path: Path, pauses: list[float], error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two preemptions within one step must not make the run refuse further attempts."""
+    monkeypatch.setattr(stopping, "received", [signal.SIGTERM])
+    for _ in range(3):
+        said: list[str] = []
+        with pytest.raises(Stopped) as caught, attempts.attempt(tmp_path, lambda: 0):
+            restarts.until_kept("rl_math", 4, tmp_path, training(error), said.append)
+        assert caught.value.code == 128 + signal.SIGTERM
+        assert said == [f"rl_math: failed after the request to stop: {error}"]
+    assert not pauses and not (tmp_path / "stopped.json").exists()
 
 
 class Calls:

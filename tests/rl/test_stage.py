@@ -297,7 +297,8 @@ def test_a_dead_engine_and_a_dead_learner_are_started_anew(undisturbed: Path, tm
 
 
 def kill_actor(process: subprocess.Popen[bytes], name: str) -> None:
-    (actor,) = (one for one in psutil.Process(process.pid).children(recursive=True) if one.name() == name)
+    every = psutil.Process(process.pid).children(recursive=True)
+    (actor,) = (one for one in every if one.name().startswith(name))  # ray::EngineActor.generate
     actor.kill()
 
 

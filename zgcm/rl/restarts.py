@@ -5,26 +5,35 @@ process group and its transfers back. Errors of our own (a gate that does not ho
 again with the same inputs, so they are not tried again.
 """
 
-import time
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 
+from zgcm import stopping
 from zgcm.errors import ZgcmError
 from zgcm.rl import recover
 from zgcm.rl.actors import ActorLost
+from zgcm.stopping import Stopped, how_far
 
 BACK_OFF_SECONDS = (5.0, 30.0, 120.0)
 """Before each new start; then the error is the stage's. A new recover point begins the count again."""
 
 
-def until_kept[T](name: str, run: Path, train: Callable[[], T], say: Callable[[str], None]) -> T:
-    """What `train` returns, called again when it lost a process. Raises its error otherwise."""
+def until_kept[T](name: str, steps: int, run: Path, train: Callable[[], T], say: Callable[[str], None]) -> T:
+    """What `train` returns, called again when it lost a process. Raises its error otherwise; Stopped when a
+    stop was asked: Slurm's SIGTERM reaches Ray's processes too, which may die of it during the last step."""
     lost = 0
     while True:
         begun_at = recover.newest_step(run)
         try:
             return train()
+        except Stopped:
+            raise
         except Exception as error:
+            if stopping.received:
+                say(f"{name}: failed after the request to stop: {error}")
+                reached = recover.newest_step(run)
+                raise Stopped(stopping.received[0], how_far(name, reached, steps)) from error
             loss = as_lost(error)
             if loss is None:
                 raise
@@ -38,7 +47,7 @@ def until_kept[T](name: str, run: Path, train: Callable[[], T], say: Callable[[s
             f"{name}: {why}; a new start in {pause:g} s, from step {reached} "
             f"({lost} of {len(BACK_OFF_SECONDS)} without a recover point in between)"
         )
-        time.sleep(pause)
+        sleep(pause)
 
 
 def as_lost(error: Exception) -> ActorLost | None:

@@ -82,7 +82,7 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
             steps = partial(recover.newest_step, directory)
             with attempts.attempt(directory, steps, differs_from_published=differs, **facts) as record:
                 train = partial(train_with_actors, run)
-                record["seconds"] = restarts.until_kept(name, directory, train, say)
+                record["seconds"] = restarts.until_kept(name, stage.steps, directory, train, say)
         done = {
             "stage": name,
             "kind": "rl",
