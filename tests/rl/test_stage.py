@@ -113,7 +113,7 @@ def reward_lines(root: Path) -> list[dict[str, Any]]:
 
 
 def without_time(marker: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in marker.items() if key not in ("completed_at", "phase")}
+    return {key: value for key, value in marker.items() if key not in ("completed_at", "phase", "run_id")}
 
 
 def evaluations(root: Path) -> list[dict[str, Any]]:

@@ -78,6 +78,8 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     with owner.owning(directory, facts["recipe_id"]) as me:
         run = replace(run, check_owner=lambda: owner.check(directory, me.token))
         if not is_finished(run):
+            reached = recover.newest_step(directory)
+            markers.require_earlier(directory, stage.evaluation_versions(), reached)
             differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
             steps = partial(recover.newest_step, directory)
             with attempts.attempt(directory, steps, differs_from_published=differs, **facts) as record:
