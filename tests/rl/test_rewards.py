@@ -119,8 +119,8 @@ def test_hostile_pairs_die_at_the_deadline_and_block_nobody() -> None:
         verdicts = pool.judge([hostile[0], *harmless[:3], hostile[1], *harmless[3:]])
         seconds = time.monotonic() - begun
     assert [verdict.equal for verdict in verdicts] == [False, True, True, True, False, True, True, True]
-    assert {verdicts[0].failure, verdicts[4].failure} <= {"timeout", "died"} | {verdicts[4].failure}
-    assert verdicts[0].failure
+    assert verdicts[0].failure in ("timeout", "died")
+    assert not any(verdicts[place].failure for place in (1, 2, 3, 5, 6, 7))
     assert seconds < 60
 
 
