@@ -5,6 +5,7 @@ test_stage.py does the latter to real processes, at a few moments.
 
 import json
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from fakes import Killed, Moments, use
 from tokenizers import Tokenizer
 
 from zgcm.config.load import load_recipe
+from zgcm.errors import ZgcmError
 from zgcm.layout import Layout
 from zgcm.rl import run
 from zgcm.rl.markers import PHASES
@@ -98,6 +100,20 @@ def test_killed_again_and_again(stage: Stage, tmp_path: Path) -> None:
             continue
     stage.train(root)
     assert end(root) == end(tmp_path / "undisturbed")
+
+
+def test_what_the_error_of_a_missing_evaluation_says_helps(stage: Stage, tmp_path: Path) -> None:
+    stage.train(tmp_path)
+    expected = end(tmp_path)
+    (tmp_path / "results/rl_math/done").unlink()
+    (directory,) = (tmp_path / "results/rl_math/runs").iterdir()
+    (directory / "evaluations" / "version_000.json").unlink()
+    with pytest.raises(ZgcmError, match="training has passed is missing") as caught:
+        stage.train(tmp_path)
+    for path in str(caught.value.hint).split("rm -r ")[1].split():
+        shutil.rmtree(path)
+    stage.train(tmp_path)
+    assert end(tmp_path) == expected
 
 
 def test_rollouts_overlap_the_update_only_when_asked_to(stage: Stage, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def test_marker_form(tmp_path: Path) -> None:
         "schema": "zgcm-math-eval-v1",
         "phase": "periodic",
         "model_version": 6,
+        "run_id": tmp_path.name,
         "samples_per_row": 4,
         "reward_semantics": "raw_binary_correctness",
         "stats": {"eval/raw_correct": 0.5, "eval/model_version": 6},
@@ -43,6 +44,21 @@ def test_another_versions_marker_is_refused(tmp_path: Path) -> None:
     markers.marker_path(tmp_path, 6).rename(markers.marker_path(tmp_path, 7))
     with pytest.raises(ZgcmError, match="model_version 6"):
         markers.read_marker(tmp_path, 7)
+
+
+def test_another_runs_marker_is_refused(tmp_path: Path) -> None:
+    for name in ("mine", "theirs"):
+        stats = {"eval/raw_correct": 0.5}
+        markers.write_marker(tmp_path / name, 6, phase="periodic", samples_per_row=4, stats=stats)
+    markers.marker_path(tmp_path / "theirs", 6).replace(markers.marker_path(tmp_path / "mine", 6))
+    with pytest.raises(ZgcmError) as caught:
+        markers.read_marker(tmp_path / "mine", 6)
+    assert (caught.value.found, caught.value.expected) == ("run_id 'theirs'", "'mine'")
+    marker = json.loads(markers.marker_path(tmp_path / "mine", 6).read_text())
+    del marker["run_id"]
+    markers.marker_path(tmp_path / "mine", 6).write_text(json.dumps(marker))
+    with pytest.raises(ZgcmError, match="run_id None"):
+        markers.read_marker(tmp_path / "mine", 6)
 
 
 def test_no_statistics_is_an_error(tmp_path: Path) -> None:

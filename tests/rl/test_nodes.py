@@ -71,7 +71,7 @@ def test_a_launcher_that_fails_is_told_at_once(monkeypatch: pytest.MonkeyPatch, 
 
 
 DRIVER = """
-import os, sys
+import os, sys, time
 from pathlib import Path
 
 import psutil
@@ -90,6 +90,11 @@ with nodes.ray_nodes(Resources(nodes=2), Path("logs/ray_nodes"), 120) as address
     ray.init(address=address, log_to_driver=False)
     nodes.wait_for_nodes(2, 120)
     assert ray.get(ray.remote(lambda: os.getpid()).remote(), timeout=120) != os.getpid()
+    for process in started:  # as Slurm does at a preemption
+        process.terminate()
+    time.sleep(2)
+    nodes.wait_for_nodes(2, 1)
+    assert ray.get(ray.remote(lambda: os.getpid()).remote(), timeout=120) != os.getpid()
     try:
         nodes.wait_for_nodes(3, 1)
     except ZgcmError as error:
@@ -100,6 +105,11 @@ with nodes.ray_nodes(Resources(nodes=2), Path("logs/ray_nodes"), 120) as address
 _, alive = psutil.wait_procs(started, timeout=30)
 assert not alive, alive
 assert not Path("logs/ray_nodes.address").exists()
+# a stage that lost a process starts a second cluster
+with nodes.ray_nodes(Resources(nodes=2), Path("logs/ray_nodes"), 120) as address:
+    ray.init(address=address, log_to_driver=False)
+    nodes.wait_for_nodes(2, 120)
+    ray.shutdown()
 """
 
 

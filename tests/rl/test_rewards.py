@@ -3,14 +3,17 @@
 import json
 import random
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from zgcm.config.rl import LengthPenalty
 from zgcm.errors import ZgcmError
+from zgcm.rl.rewards import pool as pool_module
 from zgcm.rl.rewards.math import candidate, decided_without_parsing, equal
-from zgcm.rl.rewards.pool import verifier_pool
+from zgcm.rl.rewards.pool import Verdict, verifier_pool
 from zgcm.rl.rewards.score import judge
 from zgcm.rl.rewards.shaping import needs_verdict, shaped
 
@@ -125,8 +128,41 @@ def test_hostile_pairs_die_at_the_deadline_and_block_nobody() -> None:
 def test_a_pair_that_breaks_the_parser_is_wrong_not_fatal() -> None:
     with verifier_pool(1, 5.0) as pool:
         deep, normal = pool.judge([("(" * 3000 + "2" + ")" * 3000, "1"), ("1/2", "0.5")])
-    assert not deep.equal
-    assert normal.equal
+        assert not deep.equal
+        assert normal.equal
+        assert pool.verifiers[0].process is not None
+        pool.verifiers[0].process.kill()  # as the kernel does when memory runs out
+        assert pool.judge([("1/2", "0.5")]) == [Verdict(True)]
+
+
+def test_who_died_is_asked_once_more_alone_in_a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy, most, started = 0, 0, 0
+    asked: Counter[str] = Counter()
+
+    class Fake:
+        def __init__(self, *_: Any) -> None: ...
+
+        def stop(self) -> None:
+            nonlocal started
+            started += 1
+
+        def ask(self, task: tuple[str, str, str]) -> tuple[bool | None, str]:
+            nonlocal busy, most
+            asked[task[1]] += 1
+            again = asked[task[1]] > 1
+            busy += 1
+            most = max(most, busy) if again else most
+            time.sleep(0.05)
+            busy -= 1
+            dies = task[1] == "fatal" or (task[1] == "unlucky" and not again)
+            return (None, "died") if dies else (True, "")
+
+    monkeypatch.setattr(pool_module, "Verifier", Fake)
+    with verifier_pool(3, 1.0) as pool:
+        verdicts = pool.judge([(answer, "1") for answer in ("fine", "unlucky", "fatal", "fine too")])
+    assert verdicts == [Verdict(True), Verdict(True), Verdict(False, "died"), Verdict(True)]
+    assert asked == {"fine": 1, "fine too": 1, "unlucky": 2, "fatal": 2}
+    assert most == 1 and started == 2 + 3, "a fresh process each; three at the end"
 
 
 PENALTY = LengthPenalty(start=16384, end=65536, max=0.05)

@@ -58,6 +58,12 @@ from zgcm.cli import main
 main()
 """
 ALWAYS = ["-m", "zgcm.cli"]
+IN_A_HURRY = """
+from zgcm.rl import restarts
+restarts.BACK_OFF_SECONDS = (0.1, 0.1, 0.1)
+from zgcm.cli import main
+main()
+"""
 MOMENTS = {
     "zgcm.rl.grpo:Loop._sample": 1.0,
     "zgcm.rl.grpo:judge": 0.05,
@@ -107,7 +113,7 @@ def reward_lines(root: Path) -> list[dict[str, Any]]:
 
 
 def without_time(marker: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in marker.items() if key not in ("completed_at", "phase")}
+    return {key: value for key, value in marker.items() if key not in ("completed_at", "phase", "run_id")}
 
 
 def evaluations(root: Path) -> list[dict[str, Any]]:
@@ -272,3 +278,32 @@ def test_an_engine_that_stands_still_is_an_error_in_time(undisturbed: Path, tmp_
     none_left(group)
     finish(arguments, tmp_path / "log")
     same_end(tmp_path, undisturbed)
+
+
+@pytest.mark.long
+def test_a_dead_engine_and_a_dead_learner_are_started_anew(undisturbed: Path, tmp_path: Path) -> None:
+    """kill -9 of the one in a step, of the other while the next start proves its weights."""
+    process = start(prepare(tmp_path), tmp_path / "log", ["-c", IN_A_HURRY])
+    wait_for_steps(tmp_path, process, 1)
+    kill_actor(process, "ray::EngineActo")
+    wait_for_line(process, tmp_path / "log", "continues after step")
+    kill_actor(process, "ray::LearnerAct")
+    assert process.wait(DEADLINE) == 0, (tmp_path / "log").read_text()
+    told = [line for line in (tmp_path / "log").read_text().splitlines() if "a new start in 0.1 s" in line]
+    assert len(told) == 2 and all("its process died" in line for line in told)
+    (attempt,) = json.loads((only_run(tmp_path) / "run.json").read_text())["attempts"]
+    assert attempt["to_step"] == 4 and "error" not in attempt
+    same_end(tmp_path, undisturbed)
+
+
+def kill_actor(process: subprocess.Popen[bytes], name: str) -> None:
+    every = psutil.Process(process.pid).children(recursive=True)
+    (actor,) = (one for one in every if one.name().startswith(name))  # ray::EngineActor.generate
+    actor.kill()
+
+
+def wait_for_line(process: subprocess.Popen[bytes], log: Path, text: str) -> None:
+    end = time.monotonic() + DEADLINE
+    while text not in log.read_text():
+        assert process.poll() is None and time.monotonic() < end, log.read_text()
+        time.sleep(0.1)

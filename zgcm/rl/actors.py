@@ -1,7 +1,8 @@
 """Rollout engines and learner processes as Ray actors, behind plain calls with deadlines.
 
-A lost process or a stuck collective becomes an error, which the workflow answers with the same command again
-from the last recover point; never a hang. The actors import torch and vLLM, this module does not.
+A lost process or a stuck collective becomes an error, never a hang. The stage answers a lost process with a
+new start of all of them (zgcm.rl.restarts), the workflow a deadline with the same command again; both go on
+from the last recover point. The actors import torch and vLLM, this module does not.
 """
 
 import socket
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 START_SECONDS = 120
 """To bring the learner's process group up, once all processes are there."""
+DEATH_SECONDS = 10.0
+"""After one process's error, to hear of the death of another one that caused it: gloo tells its peers at
+once, Ray's own look at its processes takes up to a few seconds."""
+LOST_BEHIND = ("EngineDeadError", "DistBackendError", "DistNetworkError", "RuntimeError: Executor failed.")
+"""How the error of a living actor begins when it lost a worker of vLLM or a peer in NCCL."""
+
+
+class ActorLost(ZgcmError):
+    """A process died or cannot be reached, so the error is the machine's and may not come again."""
 
 
 class EngineActor:
@@ -238,9 +248,10 @@ def require_same(found: Sequence[str], digest: str, version: int) -> None:
 
 
 def wait(calls: Any, seconds: float, what: str) -> Any:
-    """Results of Ray calls. Raises ZgcmError: the actor's own, or one that says what was too late or died."""
+    """Results of Ray calls. Raises ZgcmError: the actor's own, or one that says what was too late; ActorLost
+    when a process is gone."""
     import ray
-    from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError
+    from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
     try:
         return ray.get(calls, timeout=seconds)
@@ -253,19 +264,49 @@ def wait(calls: Any, seconds: float, what: str) -> Any:
     except RayTaskError as error:
         if isinstance(error.cause, ZgcmError):
             raise error.cause from error
-        raise ZgcmError(f"{what} failed", found=f"{type(error.cause).__name__}: {error.cause}") from error
-    except (ActorDiedError, ActorUnavailableError) as error:
-        raise ZgcmError(
-            f"{what} failed: its process died",
-            found=cause_of_death(str(error)),
-            hint="logs/ray of the run says more; the same command continues from the last recover point",
-        ) from error
+        found = f"{type(error.cause).__name__}: {error.cause}"
+        if isinstance(error.cause, RayError) or found.startswith(LOST_BEHIND):
+            raise lost(what, found) from error
+        if death := death_among(calls if isinstance(calls, list) else [calls]):
+            raise lost(what, cause_of_death(death)) from error
+        raise ZgcmError(f"{what} failed", found=found) from error
+    except RayError as error:
+        found = cause_of_death(str(error))
+        if CONSTRUCTOR in str(error):  # it would raise the same again
+            raise ZgcmError(f"{what} failed: its process died", found=found, hint=LOGS) from error
+        raise lost(what, found) from error
+
+
+LOGS = "logs/ray of the run says more; the same command continues from the last recover point"
+CONSTRUCTOR = "creation task"
+"""In Ray's message when an actor's constructor raised."""
+
+
+def lost(what: str, found: str) -> ActorLost:
+    return ActorLost(f"{what} failed: its process died", found=found, hint=LOGS)
+
+
+def death_among(calls: list[Any]) -> str:
+    """What Ray says of a process that died during one of these calls; empty when none did. One rank's death
+    reaches the others as an error of their collective, often before Ray knows of it."""
+    import ray
+    from ray.exceptions import RayActorError, RayError
+
+    done, _ = ray.wait(calls, num_returns=len(calls), timeout=DEATH_SECONDS, fetch_local=False)
+    for call in done:
+        try:
+            ray.get(call)
+        except RayActorError as error:
+            return str(error)
+        except RayError:
+            continue  # another one that only noticed
+    return ""
 
 
 def cause_of_death(message: str) -> str:
     """What follows the traceback where a constructor failed, which is its error; else the first line."""
-    lines = message.strip().splitlines()
-    if "creation task" not in lines[0]:
+    lines = message.strip().splitlines() or [""]
+    if CONSTRUCTOR not in lines[0]:
         return lines[0]
     traceback_end = max(index for index, line in enumerate(lines) if index == 0 or line.startswith("  "))
     return "\n".join(lines[traceback_end + 1 :]) or lines[0]

@@ -12,6 +12,7 @@ from typing import Any
 
 from zgcm.errors import ZgcmError
 from zgcm.io import fsync_directory, read_json, write_json
+from zgcm.rl import recover
 
 MEANINGS: dict[str, dict[str, Any]] = {
     "math": {"reward_semantics": "raw_binary_correctness"},
@@ -46,20 +47,35 @@ def marker_path(run: Path, version: int) -> Path:
 
 
 def read_marker(run: Path, version: int) -> dict[str, Any] | None:
-    """The marker of a version; None: not evaluated yet. Raises ZgcmError for another version's."""
+    """The marker of a version; None: not evaluated yet. Raises ZgcmError for another version's or run's."""
     path = marker_path(run, version)
     if not path.exists():
         return None
     marker = read_json(path)
-    if marker.get("model_version") != version or not marker.get("stats"):
-        raise ZgcmError(
-            "Not the marker of this version",
-            where=str(path),
-            found=f"model_version {marker.get('model_version')!r}",
-            expected=str(version),
-            hint="remove the file; the evaluation then runs again",
-        )
+    for key, mine in (("model_version", version), ("run_id", run.name)):
+        if marker.get(key) != mine or not marker.get("stats"):
+            raise ZgcmError(
+                "Not the marker of this run and version",
+                where=str(path),
+                found=f"{key} {marker.get(key)!r}" if marker.get("stats") else "no statistics",
+                expected=repr(mine),
+                hint="remove the file and repeat the command: it evaluates again, or says what that takes",
+            )
     return marker
+
+
+def require_earlier(run: Path, versions: Sequence[int], reached: int) -> None:
+    """Raises ZgcmError when a version before step `reached`, where the run goes on, has no marker: only
+    training passes by it again."""
+    for version in versions:
+        if version < reached and read_marker(run, version) is None:
+            later = recover.later_than(run, version)
+            raise ZgcmError(
+                "The evaluation of a version that training has passed is missing",
+                where=str(marker_path(run, version)),
+                hint="put the file back; or remove the recover points beyond it and repeat the command, "
+                f"which trains these steps again to the same result: rm -r {' '.join(map(str, later))}",
+            )
 
 
 def write_marker(
@@ -83,6 +99,7 @@ def write_marker(
         "schema": f"zgcm-{domain}-eval-v1",
         "phase": phase,
         "model_version": version,
+        "run_id": run.name,
         "samples_per_row": samples_per_row,
         **MEANINGS[domain],
         "stats": {**kept, "eval/model_version": version},

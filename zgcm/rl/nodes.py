@@ -1,11 +1,14 @@
 """Ray for a stage: of this machine, or over the nodes of its Slurm job by the launcher of training.
 
 launch.sh runs this module once on each node. The first node's process starts the head and says where it is
-when it answers; the others join it. All stay until the launcher ends them. A token and a directory made for
-this run keep every other cluster of the machines out, and this one out of theirs.
+when it answers; the others join it. All stay until the launcher ends them. Slurm's own SIGTERM, which reaches
+every process of the job, must not end Ray while the driver still finishes its step: it is blocked in Ray's
+processes, and the ones that started them end them once the driver is through. A token and a directory made
+for this run keep every other cluster of the machines out, and this one out of theirs.
 """
 
 import contextlib
+import functools
 import logging
 import os
 import secrets
@@ -17,7 +20,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+
+import psutil
 
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import Resources
@@ -25,6 +31,7 @@ from zgcm.errors import ZgcmError
 from zgcm.io import write_text
 from zgcm.rl.cluster import ENVIRONMENT, ray_cluster, short_directory
 from zgcm.slurm.launcher import on_every_node
+from zgcm.stopping import DYING
 
 ENDING_SECONDS = 60.0
 """From SIGTERM to the launcher until it is killed."""
@@ -65,7 +72,7 @@ def ray_nodes(resources: Resources, logs: Path, seconds: float) -> Iterator[str]
     told.unlink(missing_ok=True)
     logs.parent.mkdir(parents=True, exist_ok=True)
     # both for the nodes, which inherit them, and for this process, which connects
-    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token()}
     with logs.with_name(f"{logs.name}.launch.log").open("wb") as output:
         process = subprocess.Popen(
             launch_command(resources, logs, told), stdin=subprocess.DEVNULL, stdout=output, stderr=output
@@ -73,8 +80,14 @@ def ray_nodes(resources: Resources, logs: Path, seconds: float) -> Iterator[str]
     try:
         yield _address(process, told, seconds, logs)
     finally:
+        told.unlink(missing_ok=True)  # from now on SIGTERM ends Ray
         _end(process)
-        told.unlink(missing_ok=True)
+
+
+@functools.cache
+def _token() -> str:
+    """One a process: Ray reads it once, and a stage that lost a process starts a second cluster."""
+    return secrets.token_hex(32)
 
 
 def launch_command(resources: Resources, logs: Path, told: Path) -> list[str]:
@@ -137,7 +150,7 @@ def wait_for_nodes(nodes: int, seconds: float) -> None:
 
 
 def main() -> None:
-    """Run `ray start` here until SIGTERM, and end all that it started."""
+    """Run `ray start` here until SIGTERM comes and the driver has ended, and end all that it started."""
     told, gpus, cores = Path(sys.argv[1]), *sys.argv[2:]
     rank = int(os.environ["PET_NODE_RANK"])
     master, port = os.environ["PET_MASTER_ADDR"], os.environ["PET_MASTER_PORT"]
@@ -147,24 +160,51 @@ def main() -> None:
         _until_listening(master, int(port), asked)
     directory = tempfile.mkdtemp(prefix="zg", dir=short_directory())
     command = start_command(rank, master, port, gpus, cores, directory)
-    process = subprocess.Popen(command, env=os.environ | ENVIRONMENT)
+    with _blocked(signal.SIGTERM):
+        process = psutil.Popen(command, env=os.environ | ENVIRONMENT)
     if rank == 0:
         _until_listening(master, int(port), asked)
-        write_text(told, f"{master}:{port}")
-    while process.poll() is None and not asked:
+        if not asked:
+            write_text(told, f"{master}:{port}")
+    needed = told.exists if rank == 0 else partial(_listens, master, int(port))
+    while process.poll() is None and not (asked and not needed()):
         time.sleep(0.2)
-    process.terminate()
-    process.wait()
+    code = process.poll()
+    _kill_all(process)
     shutil.rmtree(directory, ignore_errors=True)
-    sys.exit(0 if asked else process.returncode or 1)
+    sys.exit(0 if asked else code or 1)
+
+
+@contextlib.contextmanager
+def _blocked(number: signal.Signals) -> Iterator[None]:
+    """What is started inside the block never gets the signal, nor do its children, whatever they ask for."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+
+
+def _kill_all(process: psutil.Popen) -> None:
+    """The process and all below it; they are deaf to anything else."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        found = [process, *process.children(recursive=True)]
+        for one in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        psutil.wait_procs(found, timeout=DYING)
 
 
 def _until_listening(host: str, port: int, asked: list[int]) -> None:
     end = time.monotonic() + JOINING_SECONDS
-    while not asked and time.monotonic() < end:
-        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=2):
-            return
+    while not asked and time.monotonic() < end and not _listens(host, port):
         time.sleep(0.5)
+
+
+def _listens(host: str, port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=2):
+        return True
+    return False
 
 
 if __name__ == "__main__":

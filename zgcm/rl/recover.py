@@ -31,6 +31,11 @@ def newest_step(run: Path) -> int:
     return int(point.name.removeprefix("step_")) if point else 0
 
 
+def later_than(run: Path, step: int) -> list[Path]:
+    """The recover points after more updates than that."""
+    return [path for path in sorted((run / "recover").glob("step_*")) if path.name > f"step_{step:06d}"]
+
+
 def save(run: Path, step: int, save_state: Callable[[Path], None], pending: Pending, keep: int) -> None:
     """Write the point after `step` updates, then remove all but the `keep` newest and anything incomplete."""
     directory = run / "recover" / f"step_{step:06d}"

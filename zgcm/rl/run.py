@@ -15,7 +15,7 @@ from zgcm.config.rl import FilePrompts, RLStage
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.rl import attempts, contract, disjoint, markers, prompts, recover, sync
+from zgcm.rl import attempts, contract, disjoint, markers, prompts, recover, restarts, sync
 from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.registry import checkout_of
 from zgcm.rundir import difficulty, owner
@@ -78,10 +78,13 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     with owner.owning(directory, facts["recipe_id"]) as me:
         run = replace(run, check_owner=lambda: owner.check(directory, me.token))
         if not is_finished(run):
+            reached = recover.newest_step(directory)
+            markers.require_earlier(directory, stage.evaluation_versions(), reached)
             differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
             steps = partial(recover.newest_step, directory)
             with attempts.attempt(directory, steps, differs_from_published=differs, **facts) as record:
-                record["seconds"] = train_with_actors(run)
+                train = partial(train_with_actors, run)
+                record["seconds"] = restarts.until_kept(name, stage.steps, directory, train, say)
         done = {
             "stage": name,
             "kind": "rl",

@@ -124,14 +124,22 @@ class VerifierPool:
         ]
 
     def _ask(self, tasks: Sequence[Task]) -> list[tuple[Any, str]]:
-        def one(task: Task) -> tuple[Any, str]:
-            verifier = self.idle.get()
-            try:
-                return verifier.ask(task)
-            finally:
-                self.idle.put(verifier)
+        """A process that died may have been one of many that were too much for the machine: its task is asked
+        once more, in a fresh process while the others rest. What kills that one too has no verdict."""
+        answers = list(self.threads.map(self._one, tasks))
+        for place, (_, failure) in enumerate(answers):
+            if failure == "died":
+                answers[place] = self._one(tasks[place], fresh=True)
+        return answers
 
-        return list(self.threads.map(one, tasks))
+    def _one(self, task: Task, *, fresh: bool = False) -> tuple[Any, str]:
+        verifier = self.idle.get()
+        try:
+            if fresh:
+                verifier.stop()
+            return verifier.ask(task)
+        finally:
+            self.idle.put(verifier)
 
     def close(self) -> None:
         self.threads.shutdown(cancel_futures=True)
