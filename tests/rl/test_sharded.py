@@ -43,13 +43,19 @@ learner.dtype = torch.float32
 again = Learner(policy, settings, temperature=1.0, rank=rank, world=2)
 again.load_state(out / "state")
 assert again.step(batch(), 1, 10) == second
+again.load_state(out / "of_one")
+after_one = again.step(batch(), 1, 10)
 if rank == 0:
-    torch.save((first, payload), out / "result.pt")
+    torch.save((first, second, after_one, payload), out / "result.pt")
 torch.distributed.destroy_process_group()
 """
 
 
 def test_two_processes_equal_one(policy: Path, tmp_path: Path) -> None:
+    alone = build(policy)
+    expected = alone.step(batch(), 0, 10)
+    alone.save_state(tmp_path / "of_one")
+    next_expected = alone.step(batch(), 1, 10)
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(tests=str(Path(__file__).parent)))
     processes = [
@@ -64,11 +70,15 @@ def test_two_processes_equal_one(policy: Path, tmp_path: Path) -> None:
     assert [process.returncode for process in processes] == [0, 0], outputs
     stats: dict[str, float]
     payload: Payload
-    stats, payload = torch.load(tmp_path / "result.pt", weights_only=False)
-    alone = build(policy)
-    expected = alone.step(batch(), 0, 10)
-    alone.step(batch(), 1, 10)
+    stats, second, after_one, payload = torch.load(tmp_path / "result.pt", weights_only=False)
+    continued = build(policy)
+    continued.load_state(tmp_path / "state")
+    after_two = continued.step(batch(), 1, 10)
     for name in ("loss", "grad_norm", "entropy", "logprob_gap_mean"):
         assert stats[name] == pytest.approx(expected[name], rel=1e-4, abs=1e-6)
+        for found in (second, after_one, after_two):  # a state is read by another number of processes, too
+            assert found[name] == pytest.approx(next_expected[name], rel=1e-3, abs=1e-5)
+    for (_, one), (_, two) in zip(unpack(continued.weights()[0]), unpack(alone.weights()[0]), strict=True):
+        torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-3)
     for (_, one), (_, two) in zip(unpack(payload), unpack(alone.weights()[0]), strict=True):
         torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-3)
