@@ -102,7 +102,7 @@ def test_id_without_a_step_lists_every_step() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["tran", "sft"], "raw, clean, fingerprint, tokenizer, index, mix, train, export, rl"),
+        (["tran", "sft"], "raw, clean, fingerprint, tokenizer, index, mix, train, export"),
         (["train", "stf"], "train pretrain_1t, pretrain_3p2t"),
         (["train"], "train pretrain_1t, pretrain_3p2t"),
         (["rl", "sft"], "rl rl_math"),

@@ -330,6 +330,23 @@ def test_bounds_between_which_nothing_lies_are_refused(root: Path) -> None:
         recipe_of(root, min_pass_rate=0.3, max_pass_rate=0.4)
 
 
+@pytest.mark.parametrize(("split", "count"), [("train", 40), ("valid", 6)])
+def test_another_number_of_rows_than_the_recipe_expects_is_refused(
+    root: Path, split: str, count: int
+) -> None:
+    stage = recipe_of(root).rl_stages()["rl_math"]
+    export = root / "results/export/sft"
+
+    def read(expected: int) -> None:
+        section = stage.prompts.model_copy(update={f"expected_{split}_rows": expected})
+        read_prompts("rl_math", stage.model_copy(update={"prompts": section}), export, read_tokenizer(export))
+
+    read(count)
+    with pytest.raises(ZgcmError, match="Wrong number of prompts") as caught:
+        read(count + 1)
+    assert (caught.value.where, caught.value.found) == (f"{root}/{split}.jsonl", str(count))
+
+
 def test_training_prompts_that_repeat_evaluation_prompts_can_be_dropped(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,10 +1,16 @@
 """The learner against plain computations on the model, and its saved state."""
 
+import json
+import shutil
+import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 
 from zgcm.config.rl import Learner as Settings
 from zgcm.rl.batch import micro_batch
@@ -103,38 +109,111 @@ def test_a_step_is_the_gradient_of_the_formula(policy: Path) -> None:
     assert stats["logprob_gap_max"] < 1e-5 and stats["clipped_fraction"] == 0
 
 
-def vocabulary_wide(learner: Learner, items: list[Trajectory]) -> tuple[int, int]:
-    """Of a forward and backward pass over all response tokens: the largest block of logits made at once, and
-    the elements of matrices as wide as the vocabulary that are kept for the backward pass."""
-    blocks, kept = [0], [0]
-    width = learner.model.config.vocab_size
+class VocabularyWide(TorchDispatchMode):
+    """The most elements of matrices as wide as the vocabulary that exist at once; its projection aside."""
 
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        kept[0] += tensor.numel() if tensor.ndim == 2 and tensor.shape[-1] == width else 0
-        return tensor
+    def __init__(self, learner: Learner) -> None:
+        super().__init__()
+        self.channels, self.width = learner.model.config.hidden_size, learner.model.config.vocab_size
+        self.known: Any = WeakIdKeyDictionary()
+        self.alive = self.peak = 0
 
-    hook = learner.model.lm_head.register_forward_hook(lambda *passed: blocks.append(passed[2].numel()))
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        learner._logprobs(micro_batch(items, packed=False, device=torch.device("cpu")))[0].sum().backward()
-    hook.remove()
-    return max(blocks), kept[0]
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(made):
+            if isinstance(tensor, torch.Tensor) and self.counts(tensor):
+                self.add(tensor.untyped_storage())
+        return made
+
+    def counts(self, tensor: torch.Tensor) -> bool:
+        return tensor.ndim == 2 and tensor.shape[1] == self.width and tensor.shape[0] != self.channels
+
+    def add(self, storage: Any) -> None:
+        if storage in self.known:
+            return
+        size = storage.nbytes() // 4
+        self.known[storage] = True
+        weakref.finalize(storage, self.free, size)
+        self.alive += size
+        self.peak = max(self.peak, self.alive)
+
+    def free(self, size: int) -> None:
+        self.alive -= size
+
+
+def peaks(learner: Learner, items: list[Trajectory]) -> dict[str, int]:
+    """Of a forward pass, what it keeps for the backward pass, the backward pass, and a comparison."""
+    data = micro_batch(items, packed=False, device=torch.device("cpu"))
+    with VocabularyWide(learner) as forward:
+        total = learner._logprobs(data)[0].sum()
+    kept = forward.alive
+    with VocabularyWide(learner) as backward:
+        total.backward()
+    with VocabularyWide(learner) as comparison:
+        learner.compare(items)
+    return {
+        "forward": forward.peak,
+        "kept": kept,
+        "backward": backward.peak,
+        "comparison": comparison.peak,
+    }
 
 
 def test_full_logits_never_exist_at_once(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 69,632 tokens and 154,880 words they would be 43 GB; and again 43 GB for the backward pass."""
-    learner, items = build(policy), batch()
+    learner, items = build(policy, max_tokens_per_microbatch=4096), batch()
     width = learner.model.config.vocab_size
     everything = width * sum(len(item.token_ids) for item in items)
-    assert vocabulary_wide(learner, items)[0] == everything
-    assert vocabulary_wide(learner, items)[1] >= everything, "one chunk alone may keep them"
+    assert min(peaks(learner, items).values()) >= everything, "one chunk alone may keep them"
     whole = [parameter.grad.clone() for parameter in learner.model.parameters()]
     learner.model.zero_grad()
-    rows = 8
-    monkeypatch.setattr("zgcm.rl.learner.LOGITS_CHUNK", rows * width)
-    assert vocabulary_wide(learner, items) == (rows * width, 0)
-    for parameter, twice in zip(learner.model.parameters(), whole, strict=True):
+    chunk = 8 * width
+    monkeypatch.setattr("zgcm.rl.learner.LOGITS_CHUNK", chunk)
+    found = peaks(learner, items)
+    assert found["kept"] == 0
+    assert max(found.values()) <= 4 * chunk < everything / 2
+    for parameter, once in zip(learner.model.parameters(), whole, strict=True):
         # sums in another order: single elements that nearly cancel differ by 1e-3, the gradient does not
-        assert (parameter.grad * 2 - twice).norm() <= 1e-5 * twice.norm()
+        assert (parameter.grad - once).norm() <= 1e-5 * once.norm()
+
+
+def recomputed(learner: Learner, items: list[Trajectory]) -> tuple[int, int]:
+    """Of a forward and backward pass: how often a layer's MLP began, and the elements kept in between."""
+    begun, kept = [0], [0]
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept[0] += tensor.numel() if not isinstance(tensor, torch.nn.Parameter) else 0
+        return tensor
+
+    def begin(*_: Any) -> None:
+        begun[0] += 1
+
+    for layer in learner.model.model.layers:
+        layer.mlp.register_forward_pre_hook(begin)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        total = learner._logprobs(micro_batch(items, packed=False, device=torch.device("cpu")))[0].sum()
+    total.backward()
+    return begun[0], kept[0]
+
+
+def test_gradient_checkpointing_computes_layers_again_and_the_same_gradient(policy: Path) -> None:
+    plain, checkpointed = (build(policy, gradient_checkpointing=on) for on in (False, True))
+    layers = len(plain.model.model.layers)
+    calls, everything = recomputed(plain, batch())
+    calls_again, kept = recomputed(checkpointed, batch())
+    assert (calls, calls_again) == (layers, 2 * layers)
+    assert kept < everything / 2
+    for one, two in zip(plain.model.parameters(), checkpointed.model.parameters(), strict=True):
+        assert torch.equal(one.grad, two.grad)
+
+
+def test_dropout_of_a_policy_is_off(policy: Path, tmp_path: Path) -> None:
+    directory = shutil.copytree(policy, tmp_path / "policy")
+    config = json.loads((directory / "config.json").read_bytes())
+    (directory / "config.json").write_text(json.dumps({**config, "attention_dropout": 0.5}))
+    expected = build(policy).compare(batch()).logprobs
+    assert build(directory).compare(batch()).logprobs == expected
+    assert build(directory, disable_dropout=False).compare(batch()).logprobs != expected
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])

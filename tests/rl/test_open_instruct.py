@@ -59,12 +59,12 @@ TROUBLE = {"instruction_id": "new:trouble", "kwargs": {}}
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
-    made = Checkout(tmp_path / "clone")
-    made.checkers.mkdir(parents=True)
-    (made.checkers.parent / "__init__.py").write_text("raise RuntimeError('the rest is not needed')\n")
+    checkers = tmp_path / "clone" / "open_instruct" / "IFEvalG"
+    checkers.mkdir(parents=True)
+    (checkers.parent / "__init__.py").write_text("raise RuntimeError('the rest is not needed')\n")
     for name, text in FILES.items():
-        (made.checkers / name).write_text(text)
-    return Checkout(made.directory, made.content())
+        (checkers / name).write_text(text)
+    return Checkout.of(tmp_path / "clone")
 
 
 def row(place: int, *spec: dict[str, Any]) -> dict[str, Any]:
@@ -102,12 +102,12 @@ def test_every_row_is_checked_before_training(
 
 def test_another_content_none_and_a_broken_one_are_refused(checkout: Checkout, tmp_path: Path) -> None:
     with pytest.raises(ZgcmError, match="no registry of Open-Instruct"):
-        registry(Checkout(tmp_path / "nowhere"))
+        registry(Checkout(tmp_path / "nowhere", ""))
     with (checkout.checkers / "instructions.py").open("a") as file:
         file.write("import a_package_that_nobody_has\n")
     with pytest.raises(ZgcmError, match="of another content") as caught:
         registry(checkout)
-    changed = Checkout(checkout.directory, checkout.content())
+    changed = Checkout.of(checkout.directory)
     assert (caught.value.found, caught.value.expected) == (changed.sha256, checkout.sha256)
     with pytest.raises(ZgcmError, match=r"cannot be loaded.*a_package_that_nobody_has"):
         registry(changed)

@@ -89,6 +89,7 @@ def test_finding_the_answer_never_takes_long() -> None:
         "$" * 99_999,
         r"\(" * 60_000,
         r"\[ x " * 60_000,
+        "答案" + " " * 99_999,
     ]
     for text in (*endless, "9" * 100_000, "a=" * 99_999, r"\boxed 1 " * 60_000, "1 " * 99_999 + "so 1"):
         begun = time.process_time()
@@ -116,8 +117,8 @@ def test_hostile_pairs_die_at_the_deadline_and_block_nobody() -> None:
         verdicts = pool.judge([hostile[0], *harmless[:3], hostile[1], *harmless[3:]])
         seconds = time.monotonic() - begun
     assert [verdict.equal for verdict in verdicts] == [False, True, True, True, False, True, True, True]
-    assert {verdicts[0].failure, verdicts[4].failure} <= {"timeout", "died"} | {verdicts[4].failure}
-    assert verdicts[0].failure
+    assert verdicts[0].failure in ("timeout", "died")
+    assert not any(verdicts[place].failure for place in (1, 2, 3, 5, 6, 7))
     assert seconds < 60
 
 
@@ -193,17 +194,63 @@ def test_a_command_ends_where_a_digit_follows(command: str) -> None:
         ("5 p.m.", "5 pm", True),
         ("3:30 a.m.", "3:30 p.m.", False),
         ("7:00 p.m.", "3:30 p.m.", False),
+        ("5", "5 p.m.", True),
+        ("5pm", "5 PM", True),
+        ("5", "5am", False),  # 5·a·m
+        ("BC=2", "BC=2AM", False),
         ("f(n)=n+1", "f(x)=x+1", True),
+        (r"f(n)=\sin n\text{ if } n>0", r"f(x)=\sin x\text{ if } x>0", True),
         ("g(x)=x+1", "f(x)=x+1", False),
         ("f(a)=a+a", "f(x)=x+a", False),
+        ("f(n)=n+ax", "f(x)=x+ax", False),
+        ("f(k)=ak+k", "f(x)=ak+x", False),
+        ("f(n)=3", "f(x)=3", False),
+        ("f(e)=e^2", "f(x)=x^2", False),
+        ("f(a)=a+1", "f(b)=b+1", False),
+        ("P(A)=0.3", "P(B)=0.3", False),
         ("120千米", "120", True),
         ("120千克", "120千米", False),
         ("5千", "5000", True),
+        ("5千米每小时", "5000", False),
+        ("5千米每小时", "5", True),
+        ("3 inches", "3 feet", False),
+        ("36 inches", "3 feet", True),
+        ("5角", "5元", False),
     ],
 )
 def test_times_functions_and_chinese_units(found: str, gold: str, verdict: bool) -> None:
     assert equal(found, gold) is verdict
 
 
-def test_a_box_may_introduce_its_answer() -> None:
-    assert candidate(r"\boxed{答案是8}") == candidate(r"\boxed{The answer is 8}") == "8"
+@pytest.mark.parametrize(
+    ("found", "gold", "verdict"),
+    [
+        ("2 thirds", "2", False),
+        ("5 thousandths", "5000", False),
+        ("5 millionaires", "5000000", False),
+        (r"5\text{ squared}", "5", False),
+        ("5 below zero", "5", False),
+        (r"8\text{ or 9}", "8", False),
+        ("3点半", "3", False),
+        ("3分之一", "3", False),
+        (r"5\text{ cm3}", "5", True),
+        ("5 millions", "5000000", True),
+        ("5 points", "5", True),
+    ],
+)
+def test_words_that_change_a_number_are_no_unit(found: str, gold: str, verdict: bool) -> None:
+    assert equal(found, gold) is verdict
+
+
+@pytest.mark.parametrize(
+    "text", ["答案是8", "答案为：8", "答：8", "The answer is 8", "Answer: 8", "the answer is: 8"]
+)
+def test_a_box_may_introduce_its_answer(text: str) -> None:
+    assert candidate(rf"\boxed{{{text}}}") == "8"
+
+
+@pytest.mark.parametrize(
+    "text", ["答案不是8", "The answer is not 8", "The answer isn't 8", "答案是9而不是8", "the answer is"]
+)
+def test_what_introduces_no_answer_is_none(text: str) -> None:
+    assert not equal(candidate(rf"\boxed{{{text}}}"), "8")

@@ -87,7 +87,7 @@ def test_each_domain_has_its_judge_and_order_is_kept() -> None:
         finished(MATH, r"t</think>\boxed{8}"),
         finished(FORM, "t</think>ab"),
     )
-    assert scores.raw == [0.0, 1.0, 0.5, 0.0, 1.0] and not scores.failures
+    assert scores.raw == [0.0, 1.0, 0.5, 0.0, 1.0] and not any(scores.not_judged)
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,14 @@ def test_what_is_cut_off_or_never_closes_its_thinking_earns_nothing(prompt: Prom
         score(finished(prompt, text, "abort"))
 
 
-def test_what_no_judge_answered_is_counted_by_kind() -> None:
+def test_what_no_judge_answered_says_why() -> None:
     scores = score(
         finished(MATH, r"t</think>\boxed{9^9}"),
         finished(FORM, "t</think>die"),
         finished(CODE, "t</think>```python\n#" + "é" * (300 << 10) + "\n```"),
     )
     assert scores.raw == [0.0, 0.0, 0.0]
-    assert scores.failures == Counter(timeout=1, died=1, program_too_long=1)  # of two labels
+    assert scores.not_judged == ["timeout", "died", "program_too_long"]
 
 
 def test_infrastructure_is_never_a_wrong_answer() -> None:
@@ -236,7 +236,7 @@ def test_a_mixed_batch_with_the_real_judges(tests_directory: Path, tmp_path: Pat
         pid = real.service.process.pid
     assert first.raw == [pytest.approx(2 / 3), 1.0, 0.5, 0.0, 1.0, 0.0]
     assert again.raw == [0.0, 1.0, 0.5, 0.0, 1.0, 0.0]
-    assert not first.failures and real.take_retries() == 0
+    assert not any(first.not_judged) and real.take_retries() == 0
     assert not Path(f"/proc/{pid}").exists()
 
 

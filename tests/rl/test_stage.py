@@ -67,7 +67,7 @@ MOMENTS = {
     "zgcm.rl.markers:write_marker": 0.002,
 }
 """Rollout, reward, update, sync, evaluation, marker writing; each with about the seconds that it takes."""
-TEN = 10
+RANDOM_KILLS = 10
 
 
 def start(arguments: list[str], log: Path, program: Sequence[str] = ALWAYS) -> subprocess.Popen[bytes]:
@@ -243,14 +243,14 @@ def test_ten_kills_at_random_moments_leave_the_log_of_an_undisturbed_run(tmp_pat
     assert [line["policy_lag"] for line in reward_lines(undisturbed)] == [0] * 10
     arguments = prepare(root, **stage)
     draw = random.Random(10)
-    places = [*MOMENTS, *draw.choices(list(MOMENTS), k=TEN - len(MOMENTS))]
+    places = [*MOMENTS, *draw.choices(list(MOMENTS), k=RANDOM_KILLS - len(MOMENTS))]
     draw.shuffle(places)
     for place in places:
         kill_inside(arguments, root / "log", place, draw.randint(1, 2), draw.uniform(0, MOMENTS[place]))
     finish(arguments, root / "log")
     same_end(root, undisturbed)
     attempts = json.loads((only_run(root) / "run.json").read_text())["attempts"]
-    assert len(attempts) == TEN + 1 and attempts[-1]["from_step"] > 0
+    assert len(attempts) == RANDOM_KILLS + 1 and attempts[-1]["from_step"] > 0
     assert not list((root / "results").rglob("*.tmp"))
 
 

@@ -72,6 +72,7 @@ def test_engine_arguments_are_known(engine: Any) -> None:
     from pathlib import Path
 
     from vllm.config import WeightTransferConfig
+    from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
     from vllm.engine.arg_utils import EngineArgs
     from vllm.v1.worker.gpu_worker import Worker
 
@@ -79,7 +80,8 @@ def test_engine_arguments_are_known(engine: Any) -> None:
 
     arguments = rollout.engine_arguments(Path("policy"), Rollout(), 0, cpu=False, receives=True)
     assert set(arguments) <= {field.name for field in dataclasses.fields(EngineArgs)}
-    assert WeightTransferConfig(**arguments["weight_transfer_config"]).backend == receiver.BACKEND
+    backend = WeightTransferConfig(**arguments["weight_transfer_config"]).backend
+    assert WeightTransferEngineFactory._registry[backend]() is receiver.Receiver
     module, _, name = arguments["worker_extension_cls"].rpartition(".")
     assert (module, getattr(receiver, name)) == (receiver.__name__, receiver.WorkerExtension)
     # vLLM refuses an extension that hides a method of its worker's

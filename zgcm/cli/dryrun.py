@@ -79,8 +79,8 @@ def jobs_of(told: list[dict[str, Any]], recipe: Recipe) -> list[Job]:
         changed = None
         if step := reasons.step_of(recipe, rule, wildcards):
             changed = reasons.changed_keys(recipe, *step, reasons.old_ids(reason), layout, remembered)
-        missing = any(not Path(file).exists() for file in job["output"])
-        why = reasons.in_words(reason, missing, changed)
+        absent = any(not Path(file).exists() for file in job["output"])
+        why = reasons.in_words(reason, absent, changed)
         if rule.startswith("mix_") and "mix" not in wildcards:
             wildcards["mix"] = rule.removeprefix("mix_")
         kind = "mix" if rule.startswith("mix_") else rule

@@ -116,8 +116,7 @@ def instruction_command(
 
     checkout = None
     if open_instruct is not None:
-        directory = open_instruct.absolute()
-        checkout = Checkout(directory, Checkout(directory).content())
+        checkout = Checkout.of(open_instruct.absolute())
         keys = f"{{checkout: {open_instruct}, sha256: '{checkout.sha256}'}}"
         typer.echo(f"In a recipe: reward: {{open_instruct: {keys}}}", err=True)
     with verifier_pool(workers or len(os.sched_getaffinity(0)), timeout, 0.0, ["if"], checkout) as pool:

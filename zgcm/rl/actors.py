@@ -46,10 +46,21 @@ class EngineActor:
 class LearnerActor:
     def __init__(self, rank: int, world: int) -> None:
         self.rank, self.world = rank, world
+        self.store: Any = None
         self.transfer_group: Any = None
 
+    def serve(self) -> str:
+        """host:port of the store at which the learner's processes meet. It is bound already, so that no other
+        process takes the port meanwhile (Ray's own open hundreds)."""
+        import ray
+        from torch.distributed import TCPStore
+
+        host = ray.util.get_node_ip_address()
+        self.store = TCPStore(host, 0, self.world, is_master=True, wait_for_workers=False)
+        return f"{host}:{self.store.port}"
+
     def address(self) -> str:
-        """host:port for a process group, on the first process's machine."""
+        """host:port for the group of a weight transfer, which vLLM binds itself."""
         import ray
 
         with socket.socket() as probe:
@@ -58,14 +69,16 @@ class LearnerActor:
 
     def build(self, address: str, policy: str, stage: RLStage) -> None:
         import torch
+        from torch.distributed import TCPStore
 
         from zgcm.rl.learner import Learner
 
         torch.set_num_threads(1)  # sums in one order, so results do not depend on the machine's cores
         if self.world > 1:
+            host, _, port = address.rpartition(":")
             torch.distributed.init_process_group(
                 "nccl" if torch.cuda.is_available() else "gloo",
-                init_method=f"tcp://{address}",
+                store=self.store or TCPStore(host, int(port), self.world),
                 rank=self.rank,
                 world_size=self.world,
             )
@@ -175,7 +188,7 @@ class Learners:
         """Begin to load the policy; `wait_ready` waits for it."""
         address = ""
         if len(self.processes) > 1:
-            address = wait(self.processes[0].address.remote(), START_SECONDS, "Starting the learner")
+            address = wait(self.processes[0].serve.remote(), START_SECONDS, "Starting the learner")
         self._building = [
             process.build.remote(address, self._policy, self.stage) for process in self.processes
         ]

@@ -54,7 +54,7 @@ class Loop:
         self.job, self.stage = run, run.stage
         self.learners, self.rollouts, self.judges, self.say = learners, rollouts, judges, say
         self.seconds: dict[str, float] = defaultdict(float)
-        self.sync: Callable[[int], str] | None = None
+        self.sync = weight_sync(run.stage, learners, rollouts)
         self.version = 0
         self.pending: Groups | None = None
         """Responses for the next step, where rollouts may be one update behind."""
@@ -98,7 +98,7 @@ class Loop:
         """Prove, before anything depends on it, that the engines sample from the learner's weights."""
         begun = time.monotonic()
         with self._timed("gate"):
-            digest = self._synchronise()
+            digest = self.sync(self.version)
             prompts = self.job.train[:PROBE_PROMPTS]
             groups = self._sample(prompts, "gate", 0)
             probe = trajectories(prompts, groups, np.zeros(sum(map(len, groups))))
@@ -142,7 +142,7 @@ class Loop:
             self.pending = None
         self.version = step + 1
         with self._timed("sync"):
-            self._synchronise()
+            self.sync(self.version)
         record = step_record(self.version, groups, judged)
         if stage.domain == MIXED:
             record["domains"] = by_domain(prompts, groups, judged.raw)
@@ -175,12 +175,6 @@ class Loop:
     def _sample(self, prompts: Sequence[Prompt], purpose: str, step: int) -> Groups:
         asked = requests_of(self.stage, prompts, purpose, step)
         return self.rollouts.generate(asked, self.stage.rollout.sampling)
-
-    def _synchronise(self) -> str:
-        """Learner's weights into every engine, checksums compared. Returns the checksum."""
-        if self.sync is None:
-            self.sync = weight_sync(self.stage, self.learners, self.rollouts)
-        return self.sync(self.version)
 
     def _check_gap(self, gap: float) -> None:
         limit = GAP_LIMIT[self.stage.rollout.dtype]

@@ -23,12 +23,13 @@ from zgcm.errors import ZgcmError
 from zgcm.rl.batch import MicroBatch, Share, flat, micro_batch, shares
 from zgcm.rl.loss import grpo_loss, warmup_factor
 from zgcm.rl.packing import minibatches
-from zgcm.rl.policy import build_optimizers, load_policy, save_policy, shard
+from zgcm.rl.policy import build_optimizers, gathered_weight, load_policy, save_policy, shard
 from zgcm.rl.trajectory import Comparison, Trajectory, seed_of
 from zgcm.rl.weights import Payload, checksum, pack, unpack
 
 LOGITS_CHUNK = 1 << 28
-"""Elements of logits held at once (1 GB in fp32); a longer micro-batch is projected in chunks."""
+"""Elements of a matrix as wide as the vocabulary (1 GB in fp32); a longer micro-batch is projected in chunks.
+At most four such matrices exist at once: logits, log-probabilities, probabilities and their product."""
 
 
 class Learner:
@@ -192,19 +193,26 @@ class Learner:
             hidden_TC = hidden_RLC[data.row_T, data.column_T]
             rows = max(1, LOGITS_CHUNK // self.model.config.vocab_size)
             chunks = list(zip(hidden_TC.split(rows), data.targets_T.split(rows), strict=True))
+            # once for all chunks: processes have unlike numbers of them, and must run the same collectives
+            head_VC = gathered_weight(self.model.lm_head.weight, self.dtype)
             if len(chunks) == 1:
-                return self._project(*chunks[0], with_entropy)
-            parts = [checkpoint(self._project, *chunk, with_entropy, use_reentrant=False) for chunk in chunks]
+                return self._project(head_VC, *chunks[0], with_entropy)
+            parts = [
+                checkpoint(self._project, head_VC, *chunk, with_entropy, use_reentrant=False)
+                for chunk in chunks
+            ]
         return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
-    def _project(self, hidden_TC: Tensor, targets_T: Tensor, with_entropy: bool) -> tuple[Tensor, Tensor]:
-        logits_TV = self.model.lm_head(hidden_TC).float()
+    def _project(
+        self, head_VC: Tensor, hidden_TC: Tensor, targets_T: Tensor, with_entropy: bool
+    ) -> tuple[Tensor, Tensor]:
+        logits_TV = torch.nn.functional.linear(hidden_TC, head_VC).float()
         if self.temperature != 1.0:
             logits_TV = logits_TV / self.temperature
         if not with_entropy:
-            return -torch.nn.functional.cross_entropy(logits_TV, targets_T, reduction="none"), logits_TV[
-                :0, 0
-            ]
+            # not an empty slice of the logits, which would keep all of them until the last chunk is done
+            nothing = logits_TV.new_empty(0)
+            return -torch.nn.functional.cross_entropy(logits_TV, targets_T, reduction="none"), nothing
         logprobs_TV = logits_TV.log_softmax(-1)
         entropy_T = -(logprobs_TV.exp() * logprobs_TV).sum(-1)
         return logprobs_TV.gather(1, targets_T[:, None])[:, 0], entropy_T

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, Partial, Replicate
 
 from zgcm.config.rl import Learner as Settings
 from zgcm.errors import ZgcmError
@@ -27,18 +28,20 @@ def load_policy(directory: Path, settings: Settings, device: torch.device) -> nn
     from zgcm.model.plugin import register_transformers
 
     register_transformers()
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        directory, dtype=torch.float32, attn_implementation=settings.attention
-    )
-    model.to(device)
-    if settings.gradient_checkpointing and device.type == "cuda":
-        model.gradient_checkpointing_enable()
     # dropout, where a model has any, would make the recomputed log-probabilities differ from the rollout's
-    return model.eval() if settings.disable_dropout else model.train()
+    changes = {"attention_dropout": 0.0} if settings.disable_dropout else {}
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        directory, dtype=torch.float32, attn_implementation=settings.attention, **changes
+    )
+    if settings.gradient_checkpointing:
+        model.gradient_checkpointing_enable()
+    # transformers computes layers again only of a model in training mode
+    return model.to(device).train()
 
 
 def shard(model: nn.Module, dtype: torch.dtype) -> None:
-    """FSDP2: each layer, the vocabulary projection and the rest are gathered only while they compute."""
+    """FSDP2: each layer and the rest are gathered only while they compute. The vocabulary projection is
+    sharded with them, and used through `gathered_weight`."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     precision = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
@@ -46,6 +49,18 @@ def shard(model: nn.Module, dtype: torch.dtype) -> None:
         fully_shard(layer, mp_policy=precision)
     fully_shard(model.lm_head, mp_policy=precision)  # type: ignore[arg-type]
     fully_shard(model, mp_policy=precision)
+
+
+def gathered_weight(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """A sharded weight, whole and in `dtype`; its gradient is averaged over the processes in fp32, as FSDP2
+    does. One that is not sharded is returned as it is.
+
+    Collective: one gathering here and one reduction in the backward pass, however often the result is used.
+    """
+    if not isinstance(weight, DTensor):
+        return weight
+    whole = weight.redistribute(placements=[Replicate()], forward_dtype=dtype, backward_dtype=torch.float32)
+    return whole.to_local(grad_placements=[Partial("avg")])
 
 
 def build_optimizers(model: nn.Module, settings: Settings, *, sharded: bool) -> list[torch.optim.Optimizer]:

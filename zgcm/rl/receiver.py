@@ -11,10 +11,8 @@ from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 from vllm.distributed.weight_transfer.nccl_engine import NCCLWeightTransferEngine
 from vllm.distributed.weight_transfer.packed_tensor import packed_nccl_broadcast_consumer
 
-from zgcm.rl.transfer import BUCKET_BYTES, BUFFERS
+from zgcm.rl.transfer import BACKEND, BUCKET_BYTES, BUFFERS
 from zgcm.rl.weights import Checksum, watched
-
-BACKEND = "zgcm_nccl"
 
 
 class Receiver(NCCLWeightTransferEngine):

@@ -11,6 +11,7 @@ from typing import Any
 from zgcm.config.rl import Rollout, Sampling
 from zgcm.errors import ZgcmError
 from zgcm.rl.trajectory import Request, Response
+from zgcm.rl.transfer import BACKEND
 from zgcm.rl.weights import Checksum, Description, Payload, unpack, watched
 
 
@@ -32,7 +33,7 @@ def engine_arguments(
     }
     if receives:
         arguments |= {
-            "weight_transfer_config": {"backend": "zgcm_nccl"},
+            "weight_transfer_config": {"backend": BACKEND},
             "worker_extension_cls": "zgcm.rl.receiver.WorkerExtension",
         }
     if not cpu:

@@ -11,13 +11,13 @@ broadcast has none of its own: a process that never arrives would keep the other
 import importlib.util
 from collections.abc import Callable
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zgcm import devices
 from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
+from zgcm.rundir.provenance import versions
 
 if TYPE_CHECKING:
     from zgcm.rl.actors import Learners, Rollouts
@@ -51,11 +51,11 @@ def require_machine(stage: RLStage) -> None:
             expected=str(asked),
             hint="run it in a job with GPUs, or set the key to what is there (0: on CPUs)",
         )
-    if CPU_ONLY in {found.name for found in metadata.distributions()}:
+    if version := versions([CPU_ONLY]).get(CPU_ONLY):
         raise ZgcmError(
             "This vLLM runs on CPUs only, and the stage asks for GPUs",
             where="resources.gpus_per_node",
-            found=f"{CPU_ONLY} {metadata.version(CPU_ONLY)}",
+            found=f"{CPU_ONLY} {version}",
             expected="the environment of envs/rollout.yaml",
             hint="docs/environments.md",
         )

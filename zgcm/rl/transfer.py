@@ -5,6 +5,7 @@ broadcast: the same in the versions of envs/rollout.yaml and of the laptop, whos
 """
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from zgcm.rl.weights import Checksum, watched
 
+BACKEND = "zgcm_nccl"
+"""vLLM's name of our receiver."""
 BUCKET_BYTES = 256 << 20
 """A bucket is sent once it exceeds this; the last tensor in it may be larger (a 7B's embedding: 1.3 GB)."""
 BUFFERS = 2
@@ -45,14 +48,10 @@ def send(tensors: Iterator[tuple[str, Tensor]], group: Any | None) -> str:
         iterator=watched(tensors, total),
         group=group,
         src=0,
-        post_iter_func=_tensor,
+        post_iter_func=itemgetter(1),
         buffer_size_bytes=BUCKET_BYTES,
         num_buffers=BUFFERS,
     )
     # vLLM 0.25 returns while the last buckets are under way, and the next update would overwrite them
     torch.accelerator.synchronize()
     return total.hexdigest()
-
-
-def _tensor(item: tuple[str, Tensor]) -> Tensor:
-    return item[1]

@@ -13,11 +13,9 @@ _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _BETWEEN_BOXES = re.compile(
     r"(?:[\s$,;]|\\text\s*\{\s*(?:and|or)\s*\}|\\q?quad|\band\b|\bor\b|和|或者?|与|、|[a-z](?:_\{?\d\}?)?\s*=)+"
 )
-_ANCHOR = re.compile(
-    r"####|\banswers?\b[\s*]*(?:\b(?:is|are)\b|[:=])(?:\s*:)?|\boption\s+(?:is\s+)?(?=\(?[A-J]\b)|答案[\s*]*(?:[是为:]|：)",
-    re.I,
-)
-_INTRODUCTION = re.compile(r"^\s*(?:(?:the\s+)?answer\s*(?:is\b|[:=])|答案?\s*(?:[是为:]|：))\s*", re.I)
+_ANSWER_IS = r"\banswers?\b[\s*]*(?:\b(?:is|are)\b|[:=])(?:\s*:)?|答案[\s*]*(?:[是为](?:\s*[:：])?|[:：])"
+_ANCHOR = re.compile(rf"####|{_ANSWER_IS}|\boption\s+(?:is\s+)?(?=\(?[A-J]\b)", re.I)
+_INTRODUCTION = re.compile(rf"\s*(?:(?:the\s+)?(?:{_ANSWER_IS})|答\s*[:：])\s*", re.I)
 _SENTENCE_END = re.compile(r"\n|。|[.,;!](?=\s|$)|\b(?:because|since)\b")
 MOST_BOXES = 20
 """Of one answer. More are a model that repeats itself."""
@@ -43,7 +41,7 @@ def candidate(answer: str) -> str:
             if len(between) > 60 or not _BETWEEN_BOXES.fullmatch(between):
                 break
             last.insert(0, box)
-        return ", ".join(dict.fromkeys(_INTRODUCTION.sub("", content, count=1) for _, _, content in last))
+        return ", ".join(dict.fromkeys(_without_introduction(content) for _, _, content in last))
     text = answer.strip()
     anchors = list(_ANCHOR.finditer(text))
     if anchors:
@@ -57,6 +55,11 @@ def candidate(answer: str) -> str:
     if re.search(r"[A-Za-z\u4e00-\u9fff]{2,}", after) and (numbers := _NUMBER.findall(after)):
         return str(numbers[-1])
     return _inside(formulas[-1]) if formulas else text
+
+
+def _without_introduction(content: str) -> str:
+    introduction = _INTRODUCTION.match(content)
+    return content[introduction.end() :] if introduction else content
 
 
 def _inside(formula: re.Match[str]) -> str:

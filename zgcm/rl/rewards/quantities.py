@@ -15,10 +15,16 @@ _SCALES = {
     "亿": 8,
 }
 _DIMENSIONS: dict[str, dict[str, str]] = {
-    "length": {"mm": "1/1000", "cm": "1/100", "dm": "1/10", "m": "1", "km": "1000"},
+    "length": {
+        **{"mm": "1/1000", "cm": "1/100", "dm": "1/10", "m": "1", "km": "1000"},
+        **{"inch": "127/5000", "foot": "381/1250", "yard": "1143/1250", "mile": "201168/125"},
+    },
     "time": {"s": "1", "min": "60", "h": "3600", "day": "86400", "week": "604800"},
-    "mass": {"mg": "1/1000", "g": "1", "kg": "1000", "t": "1000000"},
-    "money": {"dollar": "1", "cent": "1/100"},
+    "mass": {
+        **{"mg": "1/1000", "g": "1", "kg": "1000", "t": "1000000"},
+        **{"ounce": "45359237/1600000", "pound": "45359237/100000"},
+    },
+    "money": {"dollar": "1", "cent": "1/100", "元": "1", "角": "1/10"},
     "area": {"cm^2": "1/10000", "m^2": "1", "km^2": "1000000"},
     "volume": {"cm^3": "1/1000000", "ml": "1/1000000", "l": "1/1000", "m^3": "1"},
     "speed": {"m/s": "1", "km/h": "5/18"},
@@ -29,6 +35,7 @@ _NAMES = {
     **{"millimeter": "mm", "centimeter": "cm", "decimeter": "dm", "meter": "m", "kilometer": "km"},
     **{"millimetre": "mm", "centimetre": "cm", "metre": "m", "kilometre": "km", "sec": "s", "second": "s"},
     **{"minute": "min", "hour": "h", "hr": "h", "gram": "g", "kilogram": "kg", "liter": "l", "litre": "l"},
+    **{"inches": "inch", "feet": "foot"},
     **{"milliliter": "ml", "usd": "dollar", "deg": "degree", "kmph": "km/h", "km/hr": "km/h"},
     **{
         "厘米": "cm",
@@ -70,7 +77,13 @@ _SUFFIXES = (
     re.compile(rf"(?P<value>.*[\d)}}])\s*(?P<unit>[\u4e00-\u9fff]+){_POWER}"),
 )
 _CURRENCY = re.compile(r"(?:USD|US|RMB|[€£¥])\s*(?=[\d.])")
-_CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?\s*(?:\\text\s*\{\s*)?(?:([ap])\.?\s?m\.?)?\s*\}?", re.I)
+_CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?(?:\s*(?:\\text\s*\{\s*)?([ap])\.?\s?m\.?\s*\}?)?", re.I)
+_NO_UNIT = re.compile(
+    r"\b(?:squared|cubed|factorial|plus|minus|negative|over|below|point\s|half|halves"
+    r"|(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth|millionth)s?\b)"
+    r"|(?<![a-z])\d|半|分之|次方|的平方"
+)
+"""Words after a number that make another one of it."""
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)")
 
 
@@ -103,6 +116,8 @@ def quantity(text: str) -> Quantity:
         value = match["value"].strip()
         if index == 0:
             return Quantity(value, "percent")
+        if index > 1 and _NO_UNIT.search(match["unit"].lower()):
+            break
         if index == 1:
             return Quantity(text) if _TRIGONOMETRY.search(value) else Quantity(value, "degree")
         return _measured(value, match["unit"], match[3] or "")
@@ -112,8 +127,9 @@ def quantity(text: str) -> Quantity:
 def _measured(value: str, words: str, power: str) -> Quantity:
     words = words.strip().rstrip(".").lower()
     for scale, zeros in _SCALES.items():
-        if words.startswith(scale) and words not in _NAMES:  # 千米 is a kilometre, not a thousand metres
-            value, words = rf"({value})\cdot 10^{{{zeros}}}", words[len(scale) :].strip()
+        scaled = re.match(rf"{scale}s?(?![a-z])", words)
+        if scaled and not words.startswith(("千米", "千克")):  # 5千米 are 5 km, not 5000 m
+            value, words = rf"({value})\cdot 10^{{{zeros}}}", words[scaled.end() :].strip()
             break
     if words.startswith("dozen"):
         value, words = rf"({value})\cdot 12", words[5:].strip()

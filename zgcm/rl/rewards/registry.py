@@ -31,23 +31,28 @@ class Checkout:
     """Of Open-Instruct."""
 
     directory: Path
-    sha256: str = ""
-    """Of its checkers, as `content` says it; empty: any."""
+    sha256: str
+    """Over names and content of its checkers' files. `registry` refuses others."""
+
+    @classmethod
+    def of(cls, directory: Path) -> "Checkout":
+        """With the files that are there now. Raises ZgcmError when there are none."""
+        return cls(directory, _content(directory / PACKAGE / CHECKERS))
 
     @property
     def checkers(self) -> Path:
         return self.directory / PACKAGE / CHECKERS
 
-    def content(self) -> str:
-        """SHA-256 over names and content of the checkers' files. Raises ZgcmError when there are none."""
-        if not (self.checkers / "instructions_registry.py").is_file():
-            raise ZgcmError(
-                "There is no registry of Open-Instruct here", where=str(self.checkers),
-                found="no instructions_registry.py",
-                hint="give the directory of a clone of allenai/open-instruct",
-            )  # fmt: skip
-        files = [[path.name, sha256_file(path)] for path in sorted(self.checkers.glob("*.py"))]
-        return sha256_bytes(canonical_json(files))
+
+def _content(checkers: Path) -> str:
+    if not (checkers / "instructions_registry.py").is_file():
+        raise ZgcmError(
+            "There is no registry of Open-Instruct here", where=str(checkers),
+            found="no instructions_registry.py",
+            hint="give the directory of a clone of allenai/open-instruct",
+        )  # fmt: skip
+    files = [[path.name, sha256_file(path)] for path in sorted(checkers.glob("*.py"))]
+    return sha256_bytes(canonical_json(files))
 
 
 def checkout_of(reward: Reward) -> Checkout | None:
@@ -89,8 +94,8 @@ def _of_lm_eval() -> tuple[Mapping[str, Any], Any]:
 
 
 def _of_open_instruct(checkout: Checkout) -> tuple[Mapping[str, Any], Any]:
-    content = checkout.content()
-    if checkout.sha256 not in ("", content):
+    content = _content(checkout.checkers)
+    if content != checkout.sha256:
         raise ZgcmError(
             "The checkout of Open-Instruct is of another content",
             where=str(checkout.checkers), found=content, expected=checkout.sha256,
@@ -98,11 +103,11 @@ def _of_open_instruct(checkout: Checkout) -> tuple[Mapping[str, Any], Any]:
         )  # fmt: skip
     with _packages({PACKAGE: checkout.checkers.parent, f"{PACKAGE}.{CHECKERS}": checkout.checkers}):
         try:
-            registry, utilities = (
+            known, utilities = (
                 importlib.import_module(f"{PACKAGE}.{CHECKERS}.{name}")
                 for name in ("instructions_registry", "instructions_util")
             )
-            return dict(registry.INSTRUCTION_DICT), utilities
+            return dict(known.INSTRUCTION_DICT), utilities
         except Exception as error:  # of whatever it imports
             raise ZgcmError(
                 "The checkers of Open-Instruct cannot be loaded",

@@ -91,10 +91,9 @@ def judges(
             log = directory / "logs" / "sandbox.log"
             sandbox = stack.enter_context(service(reward.sandbox, tests, log))
         if verified := [domain for domain in READY if domain in domains]:
+            checkout = checkout_of(reward)
             pool = stack.enter_context(
-                verifier_pool(
-                    *(reward.workers, reward.verify_timeout, reward.tolerance, verified), checkout_of(reward)
-                )
+                verifier_pool(reward.workers, reward.verify_timeout, reward.tolerance, verified, checkout)
             )
         yield Judges(reward, special_tokens, pool, sandbox)
 

@@ -4,7 +4,6 @@
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -45,11 +44,6 @@ class Scores:
     not_judged: list[str]
     """Why a response earned 0 without a verdict: timeout, died, program_too_long, an exception's name; empty:
     it has its verdict."""
-
-    @property
-    def failures(self) -> Counter[str]:
-        """Responses without a verdict, by kind."""
-        return Counter(kind for kind in self.not_judged if kind)
 
 
 def answers_of(

@@ -25,6 +25,8 @@ _MATRIX = re.compile(
     r"\\begin\s*\{([pbvBV]?)(?:small)?matrix\}(.*)\\end\s*\{[pbvBV]?(?:small)?matrix\}", re.S
 )
 _RELATION = re.compile(r"[<>]|\\(?:le|ge|ne)(?![A-Za-z])")
+_FUNCTION = re.compile(r"([A-Za-z])\s*\(([k-nq-z])\)\s*=(.*)")
+_SYMBOL = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z]")
 _BASE = re.compile(r"\(?([0-9A-F]+)\)?_(?:\{(\d+)\}|(\d))")
 Same = Callable[[str, str], bool]
 
@@ -200,14 +202,16 @@ def _sides(text: str) -> tuple[str, str]:
 
 
 def _with_argument_of(gold: str, found: str) -> str:
-    """f(n) = n + 1 as f(x) = x + 1 where the label says f(x): a bound variable may have any name."""
-    names = [re.match(r"([A-Za-z])\s*\(([A-Za-z])\)\s*=", text) for text in (found, gold)]
-    if not (names[0] and names[1]) or names[0][1] != names[1][1]:
+    """f(n) = n + 1 as f(x) = x + 1 where the label says f(x): a bound variable may have any name.
+
+    P(A) = 0.3 is not P(B) = 0.3, nor f(a) = a + 1 f(b) = b + 1: those are no bound variables.
+    """
+    one, other = (_FUNCTION.fullmatch(text) for text in (found, gold))
+    if not (one and other) or one[1] != other[1] or one[2] not in _SYMBOL.findall(one[3]):
         return found
-    old, new = names[0][2], names[1][2]
-    if re.search(rf"(?<![A-Za-z\\]){new}(?![A-Za-z])", found):
+    if other[2] in _SYMBOL.findall(found):
         return found  # it has another meaning there
-    return re.sub(rf"(?<![A-Za-z\\]){old}(?![A-Za-z])", new, found)
+    return _SYMBOL.sub(lambda symbol: other[2] if symbol[0] == one[2] else symbol[0], found)
 
 
 def _equations(found: str, gold: str, part: Same) -> bool | None:
@@ -284,13 +288,13 @@ def _matrices(found: str, gold: str, part: Same) -> bool | None:
 
 
 def _clocks(found: str, gold: str, _: Same) -> bool | None:
-    """Times of day with a.m. or p.m., which one of the two may leave out."""
+    """Times of day with a.m. or p.m., which one of the two may leave out, but for `5am`: it may be 5·a·m."""
     one, other = clock(found), clock(gold)
-    if not (one and one[2]) and not (other and other[2]):
+    if one is None or other is None or not (one[2] or other[2]):
         return None
-    if one is None or other is None:
-        return False
-    return one[:2] == other[:2] and ("" in (one[2], other[2]) or one[2] == other[2])
+    if not (one[2] and other[2]):
+        return one[:2] == other[:2] and bool(re.search(r":|[ap]\.|\\text", found + gold, re.I))
+    return one == other
 
 
 def _ratios(found: str, gold: str, part: Same) -> bool | None:
