@@ -61,19 +61,25 @@ learner.dtype = torch.float32
 again = Learner(policy, settings, temperature=1.0, rank=rank, world=2)
 again.load_state(out / "state")
 assert again.step(batch(), 1, 10) == second
+again.load_state(out / "of_one")
+after_one = again.step(batch(), 1, 10)
+of_one = again.weights()[0]
 patch("zgcm.rl.learner.LOGITS_CHUNK", 8 * learner.model.config.vocab_size).start()
 settings = Settings(**{{**TINY, **UNEVEN}}, gradient_checkpointing=True)
 learner = Learner(policy, settings, temperature=1.0, rank=rank, world=2)
 third = learner.step(uneven(), 0, 10)
+unlike = learner.weights()[0]
 if rank == 0:
-    torch.save([(first, payload), (third, learner.weights()[0])], out / "result.pt")
-else:
-    learner.weights()
+    torch.save([(first, payload), (after_one, of_one), (third, unlike)], out / "result.pt")
 torch.distributed.destroy_process_group()
 """
 
 
 def test_two_processes_equal_one(policy: Path, tmp_path: Path) -> None:
+    alone = build(policy)
+    expected = alone.step(batch(), 0, 10)
+    alone.save_state(tmp_path / "of_one")
+    afterwards = alone.step(batch(), 1, 10)
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(tests=str(Path(__file__).parent)))
     processes = [
@@ -88,12 +94,13 @@ def test_two_processes_equal_one(policy: Path, tmp_path: Path) -> None:
     assert [process.returncode for process in processes] == [0, 0], outputs
     results: list[tuple[dict[str, float], Payload]]
     results = torch.load(tmp_path / "result.pt", weights_only=False)
-    alone = build(policy)
-    expected = alone.step(batch(), 0, 10)
-    alone.step(batch(), 1, 10)
     require_same(*results[0], expected, alone)
+    require_same(*results[1], afterwards, alone)
+    continued = build(policy)  # a state is read by another number of processes, in both directions
+    continued.load_state(tmp_path / "state")
+    require_same(continued.step(batch(), 1, 10), continued.weights()[0], afterwards, alone)
     alone = build(policy, **UNEVEN, gradient_checkpointing=False)
-    require_same(*results[1], alone.step(uneven(), 0, 10), alone)
+    require_same(*results[2], alone.step(uneven(), 0, 10), alone)
 
 
 def require_same(
