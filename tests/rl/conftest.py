@@ -1,3 +1,5 @@
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,3 +11,12 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("policy") / "export"
     make_policy(directory)
     return directory
+
+
+@pytest.fixture(scope="module", autouse=True)
+def environment_as_before() -> Iterator[None]:
+    """vLLM and Ray set variables for every process to come; a later test's trainer is none of theirs."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)

@@ -103,7 +103,8 @@ with nodes.ray_nodes(Resources(nodes=2), Path("logs/ray_nodes"), 120) as address
         raise AssertionError("a third node?")
     ray.shutdown()
 _, alive = psutil.wait_procs(started, timeout=30)
-assert not alive, alive
+alive = [process for process in alive if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+assert not alive, alive  # a zombie has ended; whoever adopted it takes its time
 assert not Path("logs/ray_nodes.address").exists()
 # a stage that lost a process starts a second cluster
 with nodes.ray_nodes(Resources(nodes=2), Path("logs/ray_nodes"), 120) as address:
