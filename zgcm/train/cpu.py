@@ -138,7 +138,7 @@ def _bf16_products() -> None:
 
 def _device_queries() -> None:
     """One device named cpu. `is_available` stays False; `device_count` 0 would skip the parallel state."""
-    os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # with it, is_available counts devices; vLLM sets it
+    os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # vLLM sets it: is_available would count devices
     cuda: Any = torch.cuda
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     cuda.device_count, cuda.current_device = _answer(1), _answer(CPU)
