@@ -46,7 +46,8 @@ def restart_nodes(directory: Path) -> None:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with slurm_lab(tmp_path_factory.mktemp("slurm") / "lab") as directory:
+    options = os.environ.get("SLURM_LAB_OPTIONS", "").split()
+    with slurm_lab(tmp_path_factory.mktemp("slurm") / "lab", *options) as directory:
         yield directory
 
 

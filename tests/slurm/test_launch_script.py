@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import CHECKOUT
+from tests.slurm.cluster import CHECKOUT, jobs, slurm, wait_until
 
 LAUNCH = CHECKOUT / "scripts/launch.sh"
 RANKS = Path(__file__).with_name("ranks.py")
@@ -14,15 +14,19 @@ RANKS = Path(__file__).with_name("ranks.py")
 pytestmark = pytest.mark.usefixtures("lab")
 
 
-def job(directory: Path, nodes: int, *command: object) -> tuple[int, str]:
-    """Run launch.sh in a job of that many nodes. Returns the job's exit code and output."""
-    log = directory / "job.log"
+def start(directory: Path, nodes: int, *command: object) -> subprocess.Popen[bytes]:
+    """launch.sh in a job of that many nodes; ends with its exit code."""
     script = directory / "job.sh"
     script.write_text("#!/bin/sh\nexec " + " ".join(f"'{part}'" for part in (LAUNCH, *command)) + "\n")
     options = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--cpus-per-task=2"]
-    options += [f"--output={log}"]
-    ended = subprocess.run(["sbatch", "--wait", "--quiet", *options, script], cwd=directory, timeout=200)
-    return ended.returncode, log.read_text()
+    options += ["--output=job.log", "--wait", "--quiet"]
+    return subprocess.Popen(["sbatch", *options, script], cwd=directory)
+
+
+def job(directory: Path, nodes: int, *command: object) -> tuple[int, str]:
+    """The exit code and the output of such a job."""
+    code = start(directory, nodes, *command).wait(timeout=200)
+    return code, (directory / "job.log").read_text()
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
@@ -61,3 +65,31 @@ def test_the_first_failure_is_told_and_ends_the_others(tmp_path: Path) -> None:
     assert code == 7
     assert "node 1 failed first, with exit code 7" in output
     assert "bad memory" in output
+
+
+SAVES_WHEN_TOLD = """
+import os, pathlib, signal
+
+def save(number, frame):
+    pathlib.Path(os.environ["PET_NODE_RANK"] + ".saved").touch()
+    raise SystemExit(3)
+
+signal.signal(signal.SIGTERM, save)
+pathlib.Path(os.environ["PET_NODE_RANK"] + ".ready").touch()
+while True:
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("signal", ["USR1", "USR2"])
+@pytest.mark.parametrize("to", [["--batch"], []], ids=["script", "steps"])
+def test_the_warning_before_the_time_limit_reaches_the_command_as_term(
+    signal: str, to: list[str], tmp_path: Path
+) -> None:
+    """sbatch --signal=B:USR1 sends it to the script alone, --signal=USR1 to the processes of its steps."""
+    (tmp_path / "command.py").write_text(SAVES_WHEN_TOLD)
+    process = start(tmp_path, 2, 2, 0, 1, tmp_path / "run", sys.executable, "command.py")
+    wait_until(lambda: len(list(tmp_path.glob("*.ready"))) == 2, "both commands wait", 100)
+    slurm("scancel", f"--signal={signal}", *to, *jobs(tmp_path))
+    assert process.wait(timeout=100) == 3, (tmp_path / "job.log").read_text()
+    assert {path.name for path in tmp_path.glob("*.saved")} == {"0.saved", "1.saved"}
