@@ -80,7 +80,7 @@ def half_written(root: Path, stage: str) -> bool:
 
 
 def check_tracker(root: Path, stage: str) -> None:
-    """It names a complete checkpoint or none; empty is what a kill between megatron's open and write leaves."""
+    """It names a complete checkpoint or none; empty as a kill between megatron's open and write leaves it."""
     checkpoints = (run_directory(root, stage) or root) / "checkpoints"
     if (checkpoints / TRACKER).exists() and (text := (checkpoints / TRACKER).read_text()):
         assert int(text) in complete_iterations(checkpoints)
