@@ -8,8 +8,9 @@ from zgcm import numbers
 from zgcm.config.corpus import Mix, Source
 from zgcm.config.plan import blend_shares, parameters, passes_over_data, stage_plan
 from zgcm.config.recipe import Recipe
+from zgcm.config.resources import Resources
 from zgcm.config.rl import RLStage
-from zgcm.config.stages import AdoptedStage, Resources, TrainStage
+from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.layout import read_lock, shard_count
 from zgcm.missing import SHOWN, missing_files
 from zgcm.preflight.needs import sandboxed
