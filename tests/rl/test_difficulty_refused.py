@@ -1,4 +1,4 @@
-"""Pass rates and choices that must not be used: of something else, damaged, or cut off by a kill."""
+"""Pass rates and choices that must not be used: of something else, damaged, lost to a kill or a full disk."""
 
 import errno
 import json

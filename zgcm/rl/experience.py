@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zgcm.config.rl import RLStage, steps_per_epoch
-from zgcm.rl.advantages import batch_normalise, group_normalise
+from zgcm.rl.advantages import batch_normalise, digest, group_normalise
 from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.shaping import mean, shaped
 from zgcm.rl.trajectory import Response, Trajectory
@@ -89,6 +89,7 @@ def step_record(step: int, groups: Sequence[Sequence[Response]], judged: "Judged
         "rejected": dict(sorted(judged.rejected.items())),
         "not_judged": dict(sorted(judged.failures.items())),
         "trained_responses": len(judged.batch),
+        "advantages_digest": digest([item.advantage for item in judged.batch]) if judged.batch else None,
         "mean_tokens": mean(lengths),
         "mean_tokens_right": mean(right) if right else None,
         "max_tokens": max(lengths),
