@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -41,28 +42,29 @@ def status(
 
 
 def show(opened: Opened, again: bool = False) -> None:
+    from zgcm.columns import wrapped
     from zgcm.rundir.stamp import check_stamp
     from zgcm.status import stage_states
 
     check_stamp(opened.layout.stamp, opened.recipe.name)
     rows = stage_states(opened.recipe, opened.layout)
-    lines = table(rows)
     done = sum(row["state"] == "done" for row in rows)
     where = opened.results if opened.results.is_dir() else f"{opened.results}, which does not exist"
-    lines.append(f"{opened.recipe.name}: {done} of {len(rows)} stages done in {where}")
+    said = [f"{opened.recipe.name}: {done} of {len(rows)} stages done in {where}"]
     if not opened.layout.stamp.exists():
-        lines.append(
+        said.append(
             "Nothing has run here yet. With the same options zgcm run begins; zgcm run -n says with what"
         )
-    opened.say(rows, CLEAR * again + "\n".join(lines))
+    opened.say(rows, CLEAR * again + "\n".join([*table(rows), *wrapped("\n".join(said))]))
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """One line a stage, in columns; a column in which no stage has anything is left out."""
     from zgcm import numbers
+    from zgcm.columns import aligned, noted
     from zgcm.status import last_value
 
-    cells = []
+    cells: list[Sequence[str]] = []
     for row in rows:
         total = "?" if row["steps"] is None else f"{row['steps']:,}"
         step = f"{row['step']:,} of {total}" if row["run_id"] else f"{total} step{'s' * (total != '1')}"
@@ -72,13 +74,9 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
                 *(row["stage"], row["state"], row["job"] or "", row["nodes"] or "", step, last_value(row)),
                 numbers.count(speed) if speed is not None else "",
                 numbers.duration(left) if left is not None else "",
-                row["detail"],
             ]
         )
     shown = [at for at in range(len(COLUMNS)) if any(cell[at] for cell in cells)]
-    widths = {at: max(len(COLUMNS[at]), *(len(cell[at]) for cell in cells)) for at in shown}
-    lines = ["  ".join(f"{COLUMNS[at]:<{widths[at]}}" for at in shown).rstrip()]
-    for cell in cells:
-        columns = "  ".join(f"{cell[at]:<{widths[at]}}" for at in shown)
-        lines.append(f"{columns}  {cell[-1]}".rstrip())
-    return lines
+    lines = aligned([[cell[at] for at in shown] for cell in [COLUMNS, *cells]])
+    count = len(rows) + 1  # columns that do not fit come below
+    return [*noted(lines[:count], ["", *(row["detail"] for row in rows)]), *lines[count:]]
