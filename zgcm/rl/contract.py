@@ -70,14 +70,14 @@ def differences(stage: RLStage) -> dict[str, tuple[Any, Any]]:
 
 
 def remark(name: str, stage: RLStage) -> str:
-    """A sentence on every value in which a stage differs from the published one of its domain."""
+    """On every value in which a stage differs from the published one of its domain, a line each."""
     if stage.domain not in PUBLISHED:
         return f"{name}: no stage of the domain {stage.domain} was published, so there is nothing to compare"
     found = differences(stage)
     if not found:
         return f"{name}: every value as published for {stage.domain}"
-    values = ", ".join(f"{key} {_shown(own)} ({_shown(other)})" for key, (own, other) in found.items())
-    return f"{name} differs from the published values (in brackets) of {stage.domain}: {values}"
+    lines = [f"  {key} {_shown(own)} ({_shown(other)})" for key, (own, other) in found.items()]
+    return "\n".join([f"{name} differs from the published values (in brackets) of {stage.domain}:", *lines])
 
 
 def _shown(value: Any) -> str:

@@ -77,7 +77,13 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     stage, directory = run.stage, run.directory
     with owner.owning(directory, facts["recipe_id"]) as me:
         run = replace(run, check_owner=lambda: owner.check(directory, me.token))
-        if not is_finished(run):
+        if is_finished(run):
+            say(
+                f"{name} is done: all {numbers.counted(stage.steps, 'step')} are trained and evaluated, in "
+                f"{directory}; nothing is left to train.\nTo train it anew: rm -r {directory}, and the same "
+                "command"
+            )
+        else:
             reached = recover.newest_step(directory)
             markers.require_earlier(directory, stage.evaluation_versions(), reached)
             differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
