@@ -243,7 +243,7 @@ def shuffled(value: Any, generator: random.Random) -> Any:
     return value
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 2**32))
 def test_the_order_of_keys_in_the_file_does_not_matter(seed: int) -> None:
     """Where the order says what comes first (mixes and their sources, stages) it is kept."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zgcm.config.recipe import Recipe
-from zgcm.config.rl import RLStage
+from zgcm.config.rl import FilePrompts, RLStage
 from zgcm.config.stages import AdoptedStage
 from zgcm.errors import ZgcmError
 from zgcm.layout import PACKED_PARTS
@@ -73,6 +73,18 @@ def _named(recipe: Recipe) -> Iterator[Missing]:
         if isinstance(stage, AdoptedStage):
             hint = "bring the weights, or correct the path"
             yield Missing(f"stages.{name}.path", stage.path, hint)
-        if isinstance(stage, RLStage) and (checkers := stage.reward.open_instruct) is not None:
-            hint = "clone allenai/open-instruct there, or correct the path"
-            yield Missing(f"stages.{name}.reward.open_instruct.checkout", checkers.checkout, hint)
+        if isinstance(stage, RLStage):
+            yield from _of_rl(f"stages.{name}", stage)
+
+
+def _of_rl(at: str, stage: RLStage) -> Iterator[Missing]:
+    if isinstance(stage.prompts, FilePrompts):
+        hint = "bring the prompts (zgcm prompts convert makes them), or correct the path"
+        for key in ("train", "valid", "assets"):
+            if (path := getattr(stage.prompts, key)) is not None:
+                yield Missing(f"{at}.prompts.{key}", path, hint)
+    if (token := stage.reward.sandbox.token_file) is not None:
+        yield Missing(f"{at}.reward.sandbox.token_file", token, "write the service's token there")
+    if (checkers := stage.reward.open_instruct) is not None:
+        hint = "clone allenai/open-instruct there, or correct the path"
+        yield Missing(f"{at}.reward.open_instruct.checkout", checkers.checkout, hint)

@@ -72,7 +72,7 @@ def cost_plan(recipe: Recipe, layout: Layout, assumption: Assumption) -> dict[st
 
 def resources(stage: TrainStage | RLStage | AdoptedStage) -> dict[str, int]:
     asked = stage.resources
-    return {"nodes": asked.nodes, "gpus": asked.nodes * asked.gpus_per_node}
+    return {"nodes": asked.nodes, "gpus": asked.gpus}
 
 
 def stage_plan(

@@ -34,7 +34,7 @@ def main() -> None:
     options = parser.parse_args()
     run, _ = prepare(load_recipe([options.recipe]), Layout(options.directory / "results"), options.stage)
     stage, sampling = run.stage, run.stage.rollout.sampling
-    cpu = stage.resources.gpus_per_node == 0
+    cpu = stage.resources.on_cpu
     os.environ.update(ENVIRONMENT | (CPU_ENVIRONMENT if cpu else {}))
     from vllm import LLM, SamplingParams, TokensPrompt
 

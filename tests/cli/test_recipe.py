@@ -59,12 +59,21 @@ def test_check_names_missing_files_and_what_to_do(tmp_path: Path) -> None:
         "sources: {mid_code: {lock: config/sources/none.lock}}\n"
         "mixes: {pretrain_1t: {decontaminate: {against: [exam.jsonl]}}}\n"
         "tokenizer: {path: no/tokenizer}\n"
+        "stages: {rl_math: {reward: {sandbox: {url: 'http://127.0.0.1:1', token_file: no/token}}}}\n"
     )
     lines = zgcm("check", *BIG, "-r", str(overlay)).output.splitlines()
     assert [line.partition("; to do: ")[0] for line in lines if line.startswith("missing: ")] == [
         "missing: sources.mid_code.lock: config/sources/none.lock",
         "missing: tokenizer.path: no/tokenizer",
         "missing: mixes.pretrain_1t.decontaminate.against: exam.jsonl",
+        "missing: stages.rl_math.prompts.train: data/rl/math/train.jsonl",
+        "missing: stages.rl_math.prompts.valid: data/rl/math/valid.jsonl",
+        "missing: stages.rl_math.reward.sandbox.token_file: no/token",
+        "missing: stages.rl_code.prompts.train: data/rl/code/train.jsonl",
+        "missing: stages.rl_code.prompts.valid: data/rl/code/valid.jsonl",
+        "missing: stages.rl_code.prompts.assets: data/rl/code/tests",
+        "missing: stages.rl_if.prompts.train: data/rl/if/train.jsonl",
+        "missing: stages.rl_if.prompts.valid: data/rl/if/valid.jsonl",
     ]
     assert any(line.endswith("zgcm sources lock mid_code") for line in lines)
     assert any(line.startswith("mid_code") and "no lock" in line for line in lines)

@@ -106,7 +106,6 @@ RL: dict[str, Entry] = {
             "actor.reward_scaling": "reward_scaling",
             "actor.reward_bias": "reward_bias",
             "actor.kl_ctl": "kl_coefficient",
-            "actor.mask_no_eos_with_zero": "mask_no_eos_with_zero",
             "actor.ppo_n_minibatches": "minibatches",
             "actor.recompute_logprob": "recompute_logprob",
             "actor.use_decoupled_loss": "decoupled_loss",
@@ -116,6 +115,7 @@ RL: dict[str, Entry] = {
         },
     ),
     "actor.backend": NoKey("FSDP2, always"),
+    "actor.mask_no_eos_with_zero": NoKey("a response that was cut off earns 0, always"),
     "actor.optimizer_dtype": NoKey("fp32 master weights and optimizer state, always"),
     **same(
         NoKey("rewards are normalised in each prompt's group, always"),

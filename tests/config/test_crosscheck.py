@@ -131,7 +131,47 @@ TINY_CASES = [
     ),
     ("stages: {rl_math: {rollout: {max_model_len: 2048}}}", "2048 is longer than sft was trained for"),
     ("stages: {rl_math: {rollout: {max_model_len: 90}}}", "96 exceeds rollout.max_model_len 90"),
+    (
+        "stages: {rl_math: {evaluation: {sampling: {max_tokens: 97}}}}",
+        "evaluation.sampling.max_tokens: 97 e",
+    ),
+    (
+        "stages: {rl_math: {max_prompt_tokens: 96}}",
+        "stages.rl_math.rollout.sampling.max_tokens: 96 leaves no room for a response",
+    ),
+    (
+        "stages: {rl_math: {max_prompt_tokens: 96}}",
+        "stages.rl_math.evaluation.sampling.max_tokens: 96 leaves no room for a response",
+    ),
     ("stages: {rl_math: {rollout: {sampling: {n_samples: 1}}}}", "a group of 1 has no spread"),
+    ("stages: {rl_math: {rollout: {sampling: {greedy: true}}}}", "sampling.greedy: all responses to a"),
+    ("stages: {rl_math: {rollout: {sampling: {temperature: 0.0}}}}", "sampling.temperature: all responses"),
+    ("stages: {rl_math: {rollout: {sampling: {ignore_eos: true}}}}", "every response would be cut off"),
+    ("stages: {rl_math: {learner: {minibatches: 257}}}", "only batch_size x n_samples = 256 responses"),
+    ("stages: {rl_math: {learner: {kl_coefficient: 0.1}}}", "there is no reference policy; use 0"),
+    ("stages: {rl_math: {learner: {processes: 2}}}", "muon needs whole matrices, and 2 processes shard them"),
+    ("stages: {rl_math: {learner: {recompute_logprob: false}}}", "recompute_logprob is false; set both or"),
+    (
+        "stages: {rl_math: {learner: {reward_scaling: -1.0}}}",
+        "reward_scaling: input should be greater",
+    ),
+    (
+        "stages: {rl_math: {learner: {warmup_proportion: 1.5}}}",
+        "warmup_proportion: input should be less",
+    ),
+    # what it starts, and where
+    (
+        "stages: {rl_math: {learner: {attention: flash_attention_2}}}",
+        "stages.rl_math.learner.attention: flash_attention_2 needs GPUs",
+    ),
+    (
+        "stages: {rl_math: {difficulty: {resources: {gpus_per_node: 1}}}}",
+        "difficulty.resources.gpus_per_node: found 1, expected 0; the stage's engines run on CPUs",
+    ),
+    (
+        "stages: {rl_math: {difficulty: {resources: {nodes: 2}}}}",
+        "resources.nodes: found 2; one job is one",
+    ),
     ("stages: {rl_math: {resources: {gpus_per_node: 1}}}", "1 GPUs, but rollout.engines x tensor_parallel"),
     ("stages: {rl_math: {learner: {weight_transfer: nccl}}}", "resources.gpus_per_node is 0; use auto"),
     ("stages: {rl_math: {rollout: {tensor_parallel: 2}}}", "object_store does not reach the processes"),
@@ -150,6 +190,14 @@ BIG_CASES = [
         "2 x 5 GPUs hold 2 engines of 3, not 4",
     ),
     ("stages: {rl_code: {rollout: {engines: 5}}}", "8 GPUs, but rollout.engines x tensor_parallel"),
+    (
+        "stages: {rl_math: {rollout: {engines: 1, tensor_parallel: 3}}}",
+        "stages.rl_math.rollout.tensor_parallel: 3 does not divide model.num_attention_heads 32",
+    ),
+    (
+        "stages: {rl_math: {difficulty: {resources: {gpus_per_node: 0}}}}",
+        "difficulty.resources.gpus_per_node: found 0, expected 1; an engine takes rollout.tensor_parallel",
+    ),
 ]
 
 

@@ -218,7 +218,7 @@ TINY_DATA = read_mapping(ROOT / "config/tiny.yaml")
 PATHS = paths_of(TINY_DATA)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_junk_anywhere_is_explained(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(PATHS))

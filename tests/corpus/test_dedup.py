@@ -87,7 +87,7 @@ def expected(items, include) -> dict:
     return out
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(items=rows, include=st.sampled_from([["keep"], ["keep", "review"]]), spread=st.integers(1, 3))
 def test_survivors_follow_the_rule_and_not_the_shards(items, include, spread):
     with TemporaryDirectory() as name:

@@ -125,7 +125,7 @@ def union_find(edges: list[tuple[int, int]]) -> dict[int, int]:
     return {node: root(node) for node in parent}
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=40))
 def test_clusters_are_connected_components(edges):
     edges = [(min(a, b), max(a, b)) for a, b in edges if a != b]

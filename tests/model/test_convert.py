@@ -22,7 +22,7 @@ from zgcm.model.weights import read_safetensors, write_safetensors
     groups=st.integers(1, 4),
     columns=st.integers(1, 3),
 )
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_split_undoes_fuse(rows: list[int], groups: int, columns: int) -> None:
     entry = Tensor("key", tuple(f"part{i}" for i in range(len(rows))), tuple(rows), groups, columns)
     parts = {name: torch.randn(shape) for name, shape in entry.published_shapes().items()}

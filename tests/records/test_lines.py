@@ -24,7 +24,7 @@ PACK = {".jsonl": bytes, ".jsonl.gz": gzip.compress, ".jsonl.zst": zstandard.com
     ending=st.sampled_from(sorted(PACK)),
     chunk=st.integers(1, 9),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_parts_are_the_whole(data, parts, ending, chunk, tmp_path_factory):
     path = tmp_path_factory.mktemp("parts") / f"x{ending}"
     path.write_bytes(PACK[ending](data))

@@ -19,7 +19,7 @@ def nested(levels: int) -> bytes:
 
 
 @given(record=st.dictionaries(st.text(), values, max_size=4), spaced=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_record_that_json_can_write_is_read_as_it_is(record, spaced):
     line = json.dumps(record, ensure_ascii=spaced, separators=(", ", " : ") if spaced else None)
     try:

@@ -30,7 +30,7 @@ def pack(name: str, data: bytes) -> bytes:
 
 
 @given(records=records, ending=st.sampled_from(TEXT_FORMATS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_round_trip(records, ending, tmp_path_factory):
     path = tmp_path_factory.mktemp("round") / f"x{ending}"
     assert write_records(path, records) == len(records)

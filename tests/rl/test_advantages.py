@@ -1,6 +1,8 @@
 """Against plain torch on the full token matrix, the way the published trainer computes them."""
 
+import hashlib
 import math
+import struct
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zgcm.rl.advantages import EPSILON, batch_normalise, group_normalise, reject_reason
+from zgcm.rl.advantages import EPSILON, batch_normalise, digest, group_normalise, reject_reason
 
 
 def test_group_normalise_is_unbiased_and_per_group() -> None:
@@ -35,6 +37,18 @@ def test_batch_normalised_tokens_have_mean_zero(items: list[tuple[float, int]]) 
     advantages_B, tokens_B = (np.array(column, dtype=float) for column in zip(*items, strict=True))
     normalised_B = batch_normalise(advantages_B, tokens_B)
     assert abs((normalised_B * tokens_B).sum()) < 1e-6 * tokens_B.sum()
+
+
+def test_the_digest_is_of_the_values_that_the_learner_takes_in_their_order() -> None:
+    values = [0.5, -1.25, 3.0]
+    known = hashlib.sha256(struct.pack("<3f", *values)).hexdigest()[:12]
+    assert digest(values) == digest(np.array(values)) == known
+    assert digest(values[::-1]) != known
+    for place in range(3):
+        other = np.array(values)
+        other[place] = np.nextafter(np.float32(values[place]), np.float32(9))
+        assert digest(other) != known, "the next fp32 number is another advantage"
+    assert digest([0.1]) == digest([float(np.float32(0.1))]), "what fp32 does not tell apart is the same"
 
 
 GROUP = {"group_size": 4, "max_tokens": 100}

@@ -68,10 +68,13 @@ def end(root: Path) -> dict[str, Any]:
         assert marker.pop("phase") in PHASES and marker.pop("completed_at")
         markers[path.name] = marker
     assert {"version_000.json", "version_004.json"} <= markers.keys()
+    steps = (directory / "reward.jsonl").read_bytes()
+    digests = [json.loads(line)["advantages_digest"] for line in steps.splitlines()]
+    assert len(set(digests)) == len(digests) == 4, "equal steps are told by their advantages too"
     return {
         "markers": markers,
         "done": (results / "done").read_bytes(),
-        "steps": (directory / "reward.jsonl").read_bytes(),
+        "steps": steps,
         "policies": sorted(path.name for path in (directory / "policies").iterdir()),
     }
 

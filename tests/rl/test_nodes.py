@@ -7,22 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from bandit import TINY
 
-from zgcm.config.rl import RLStage
-from zgcm.config.stages import Resources
+from zgcm.config.load import load_recipe
+from zgcm.config.resources import Resources
 from zgcm.errors import ZgcmError
+from zgcm.layout import Layout
 from zgcm.rl import nodes
-from zgcm.rl.run import check_consistent
+from zgcm.rl.run import prepare
 from zgcm.slurm.launcher import SCRIPT
 
-STAGE = {
-    "kind": "rl",
-    "domain": "math",
-    "steps": 1,
-    "prompts": {"kind": "files", "train": "a", "valid": "b"},
-    "learner": {"processes": 8},
-    "rollout": {"engines": 4, "tensor_parallel": 2},
-}
 LAUNCHER = """
 export PET_MASTER_ADDR=127.0.0.1 PET_MASTER_PORT={port}
 PET_NODE_RANK=0 "$@" & first=$!
@@ -48,17 +42,16 @@ def test_the_first_node_is_the_head_and_the_others_join_it() -> None:
         assert {"--block", "--num-gpus=8", "--num-cpus=32"} < set(command)
 
 
-def test_several_nodes_need_a_job_and_enough_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_nodes_need_a_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    resources = {"nodes": 2, "gpus_per_node": 8}
+    recipe = load_recipe([TINY])
+    stage = recipe.rl_stages()["rl_math"].model_copy(update={"resources": Resources(nodes=2)})
+    recipe.stages["rl_math"] = stage
     with pytest.raises(ZgcmError, match="without a Slurm job"):
-        check_consistent("rl_math", RLStage.model_validate(STAGE | {"resources": resources}))
+        prepare(recipe, Layout(tmp_path), "rl_math")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    check_consistent("rl_math", RLStage.model_validate(STAGE | {"resources": resources}))
-    with pytest.raises(ZgcmError, match="8 for engines and 8 for the learner, of 14"):
-        check_consistent(
-            "rl_math", RLStage.model_validate(STAGE | {"resources": {**resources, "gpus_per_node": 7}})
-        )
+    with pytest.raises(ZgcmError, match="initial policy is missing"):
+        prepare(recipe, Layout(tmp_path), "rl_math")
 
 
 def test_a_launcher_that_fails_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -75,7 +68,7 @@ import os, sys, time
 from pathlib import Path
 
 import psutil
-from zgcm.config.stages import Resources
+from zgcm.config.resources import Resources
 from zgcm.errors import ZgcmError
 from zgcm.rl import nodes
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from zgcm.config.rl import steps_per_epoch
 from zgcm.corpus import arithmetic
 from zgcm.errors import ZgcmError
 from zgcm.rl import disjoint, prompts
@@ -161,7 +162,7 @@ def test_demo_prompts_are_valid_and_disjoint() -> None:
 
 def test_order_covers_an_epoch_and_changes_between_epochs() -> None:
     settings = {"batch_size": 4, "seed": 1, "shuffle": True, "drop_last": True}
-    assert prompts.steps_per_epoch(11, 4, True) == 2 and prompts.steps_per_epoch(11, 4, False) == 3
+    assert steps_per_epoch(11, 4, True) == 2 and steps_per_epoch(11, 4, False) == 3
     first = prompts.batch_at(11, 0, **settings) + prompts.batch_at(11, 1, **settings)
     assert len(set(first)) == 8
     second = prompts.batch_at(11, 2, **settings) + prompts.batch_at(11, 3, **settings)

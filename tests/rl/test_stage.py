@@ -153,6 +153,10 @@ def test_finished_stage_is_not_trained_again(undisturbed: Path) -> None:
     done.unlink()
     finish(same_stage(undisturbed), undisturbed / "log")
     assert done.read_bytes() == before
+    said = (undisturbed / "log").read_text()
+    assert f"rl_math is done: all 4 steps are trained and evaluated, in {only_run(undisturbed)};" in said
+    assert f"To train it anew: rm -r {only_run(undisturbed)}, and the same command" in said
+    assert f"policy {undisturbed / 'results' / json.loads(before)['policy']}\n" in said
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("lab")
 DRIVER = """
 from pathlib import Path
 
-from zgcm.config.stages import Resources
+from zgcm.config.resources import Resources
 from zgcm.rl import nodes
 
 with nodes.ray_nodes(Resources(nodes=2), Path("logs/ray_nodes"), 180) as address:

@@ -58,7 +58,7 @@ def test_renders_as_transformers_does(tokenizer_directory, options, thinking):
         assert render(messages, tokenizer_directory, enable_thinking=thinking, **options) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(messages=conversations)
 def test_prefix_stable_and_all_assistant_turns_are_learned(tokenizer_directory, messages):
     text, spans = assistant_spans(messages, tokenizer_directory)
@@ -98,7 +98,7 @@ def test_pieces_spell_the_rendering(tokenizer_directory):
     assert document.pieces[start:end] == ["1+2=3", added["</think>"], "3", added["<|endoftext|>"]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_messages_cannot_forge_special_tokens(tokenizer_directory, data):
     added = tokenizer_facts(tokenizer_directory)["added_tokens"]

@@ -32,7 +32,7 @@ def write(prefix: Path, items: list[list[int]], dtype: type, batches: int = 1) -
     return written
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(items=documents, wide=st.booleans(), batches=st.integers(1, 4), block=st.integers(1, 7))
 def test_bytes_equal_megatrons_builder(megatron, items, wide, batches, block):
     dtype = np.int32 if wide else np.uint16
@@ -48,7 +48,7 @@ def test_bytes_equal_megatrons_builder(megatron, items, wide, batches, block):
         assert index_path(ours).read_bytes() == index_path(theirs).read_bytes()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(items=documents.filter(any))
 def test_megatron_and_we_read_the_same(megatron, items):
     with TemporaryDirectory() as name:

@@ -77,7 +77,7 @@ def test_special_tokens_in_documents_stay_text(workspace):
     assert (report["conversations_without_loss"], report["learned_tokens"]) == (1, 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), min_size=1, max_size=6))
 def test_gigatoken_equals_tokenizers_on_any_text(encoder, texts):
     reference = start_parity(encoder, encode_probes(encoder))

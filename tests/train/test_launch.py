@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zgcm.config.stages import Resources
+from zgcm.config.resources import Resources
 from zgcm.errors import ZgcmError
 from zgcm.slurm.launcher import SCRIPT
 from zgcm.train.launch import ATTENTION_SWITCHES, command, environment

@@ -1,16 +1,21 @@
 """The DAG of both recipes on a machine without GPUs, data or network."""
 
+import re
 import subprocess
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from tests.workflow.jobs import CHECKOUT, Job, dry_run, snakemake
+from zgcm import data_status
 from zgcm.config.load import load_recipe
-from zgcm.layout import source_shards
+from zgcm.layout import Layout, source_shards
 
 RECIPES = [CHECKOUT / "config/tiny.yaml", CHECKOUT / "config/zgcm-7b.yaml"]
+
+MIX_RULE = re.compile("^mix_.*")
 
 
 @pytest.fixture(scope="session", params=RECIPES, ids=lambda path: path.stem)
@@ -40,6 +45,17 @@ def test_every_stage_and_shard_has_its_job(planned: tuple[Path, list[Job]]) -> N
     assert count["raw"] == sum(shards[name] for name in fetched)
     assert count["clean"] == count["fingerprint"] == count["index"] == sum(shards.values())
     assert count["tokenizer"] == count["report"] == count["all"] == 1
+
+
+def test_status_looks_where_the_rules_write(planned: tuple[Path, list[Job]]) -> None:
+    recipe, layout, rules = load_recipe([planned[0]]), Layout(), [*chain(*data_status.STEPS.values())]
+    jobs = [job for job in planned[1] if (MIX_RULE.sub("mix", job.rule_name)) in rules]
+    made = {file: job.log[0] for job in jobs for file in job.output if job.rule_name != "dedup"}
+    known = [job for step in data_status.STEPS for job in data_status.jobs_of(recipe, layout, step)]
+    assert {str(output): f"results/logs/{log}" for _, output, log in known}.items() <= made.items()
+    assert len(known) == len(jobs) - len([job for job in jobs if job.rule_name == "dedup"])
+    named = {job.rule_name: job.log[0] for job in jobs if job.rule_name == "dedup"}
+    assert all(log.startswith("results/logs/dedup/") for log in named.values())
 
 
 def test_every_job_says_what_it_does_and_keeps_its_log(planned: tuple[Path, list[Job]]) -> None:

@@ -52,6 +52,31 @@ def test_a_failed_job_shows_the_end_of_its_log_once(
     assert "line 49" in out and "line 10\n" not in out and "CalledProcessError" not in out
 
 
+def test_the_log_of_a_failed_job_is_named_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Snakemake works in --directory and names files from there."""
+    (tmp_path / "train.log").write_text("zgcm: No such mix.\n")
+    monkeypatch.chdir(tmp_path)
+    handler_of({"event": LogEvent.JOB_ERROR, "jobid": 1, "rule_name": "train", "log": ["train.log"]})
+    assert f"The end of {tmp_path}/train.log:" in capsys.readouterr().out
+
+
+def test_the_target_is_no_job_as_in_the_dry_run(capsys: pytest.CaptureFixture[str]) -> None:
+    events = [{"event": LogEvent.RUN_INFO, "stats": {"clean": 2, "all": 1, "total": 3}}]
+    for number, sentence in enumerate(["Clean shard 00000", "Clean shard 00001", "Everything is made"]):
+        finished = {"event": LogEvent.JOB_FINISHED, "job_id": number}
+        counted = {"event": LogEvent.PROGRESS, "done": number + 1, "total": 3}
+        events += [start(number, sentence), finished, counted]
+    handler_of(*events)
+    assert capsys.readouterr().out.splitlines() == [
+        "2 jobs to do (what and why: zgcm run -n)",
+        "[1/2] Clean shard 00000 (0.0 s)",
+        "[2/2] Clean shard 00001 (0.0 s)",
+        "Everything is made",
+    ]
+
+
 def test_other_warnings_are_shown_and_chatter_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     handler_of(
         {"text": "Building DAG of jobs..."},

@@ -13,6 +13,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from zgcm import reasons
 from zgcm.cli.progress import Teller, show
+from zgcm.columns import GAP, noted, room, wrapped
 from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.layout import Layout
@@ -108,9 +109,10 @@ def lines(jobs: list[Job], recipe: Recipe, layout: Layout) -> list[str]:
         why = re.sub(r"\b\d{5}\b", "", job.why)
         groups.setdefault((same, why), []).append(job)
     rows = [(together(group), group[0].why) for group in groups.values()]
-    width = min(max((len(what) for what, _ in rows), default=0), WIDEST)
-    said = [f"{what:<{width}}  {why}".rstrip() for what, why in rows]
-    return [*said, "", *totals(jobs, recipe, layout)]
+    longest = [max(map(len, column), default=0) for column in zip(*rows, strict=True)] or [0, 0]
+    width = min(longest[0], WIDEST, max(room() - GAP - longest[1], WIDEST // 2))
+    said = noted([f"{what:<{width}}" for what, _ in rows], [why for _, why in rows])
+    return [*said, "", *wrapped("\n".join(totals(jobs, recipe, layout)))]
 
 
 def together(jobs: list[Job]) -> str:

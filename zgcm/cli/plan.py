@@ -41,9 +41,11 @@ def plan(
 def render(costs: dict[str, Any]) -> str:
     """The plan as text: a table of stages, one of mixes, the totals, and what was assumed."""
     from zgcm import numbers
+    from zgcm.columns import aligned, wrapped
 
     total, left = costs["totals"], costs["totals"]["to_run"]
-    lines = aligned([HEADINGS, *(stage_words(row) for row in costs["stages"])], left=2)
+    table = [HEADINGS, *(stage_words(row) for row in costs["stages"])]
+    lines = aligned(table, right=range(2, len(HEADINGS) - 1))
     for row in costs["stages"]:
         if "adopted" in row:
             lines.append(f"{row['stage']}: {row['why'] or 'adopted: ' + row['adopted']}")
@@ -64,7 +66,7 @@ def render(costs: dict[str, Any]) -> str:
         + (("weights assumed, not published",) if row["assumed"] else ("",))
         for row in costs["mixes"]
     ]
-    lines += ["", *aligned([("mix", "tokens", "shards", "disk", ""), *mixes], left=1)]
+    lines += ["", *aligned([("mix", "tokens", "shards", "disk", ""), *mixes], right={1, 2, 3})]
     trained = [row for row in costs["stages"] if "seq_length" in row]
     hours = f"{total['gpu_hours']:,.0f} GPU-hours, {total['hours'] / 24:.1f} days one after the other"
     if not total["gpu_hours"]:
@@ -80,7 +82,7 @@ def render(costs: dict[str, Any]) -> str:
     if total["gpu_hours"]:
         lines.append(f"Still to run: {left['gpu_hours']:,.0f} GPU-hours, {left['hours'] / 24:.1f} days")
         lines.append(f"Assumed: {costs['assumption']}")
-    return "\n".join(lines)
+    return "\n".join(wrapped("\n".join(lines)))
 
 
 def stage_words(row: dict[str, Any]) -> tuple[str, ...]:
@@ -111,16 +113,3 @@ def stage_words(row: dict[str, Any]) -> tuple[str, ...]:
 
 def giga(flops: float) -> str:
     return f"{flops / 1e9:.2f}" if flops >= 1e9 else f"{flops / 1e9:.4f}"
-
-
-def aligned(rows: list[tuple[str, ...]], left: int) -> list[str]:
-    """Columns side by side; the first `left` and the last column to the left, the others to the right."""
-    last = len(rows[0]) - 1
-    widths = [max(len(row[index]) for row in rows) for index in range(last + 1)]
-    return [
-        "  ".join(
-            cell.ljust(width) if index < left or index == last else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

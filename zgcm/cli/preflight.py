@@ -33,11 +33,18 @@ def preflight(
 
 
 def table(report: dict[str, Any]) -> str:
+    from zgcm.columns import room
+
     lines = []
+    width = min(room(), 110)
     for name, part in report["parts"].items():
         head = f"{name:<10} {part['status']:<15} {part['seconds']:>5.0f} s  "
         lines += textwrap.wrap(
-            part["line"], 110, initial_indent=head, subsequent_indent=" " * 12, break_on_hyphens=False
+            part["line"],
+            width,
+            initial_indent=head,
+            subsequent_indent=" " * 12,
+            break_on_hyphens=False,
         )
     return "\n".join(lines)
 

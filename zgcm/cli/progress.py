@@ -12,6 +12,7 @@ from pathlib import Path
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from zgcm.numbers import counted
 from zgcm.stopping import was_requested
 
 LOG_LINES = 20  # of a failed job's log: a verb's error is one paragraph, a traceback's end needs about 20
@@ -37,6 +38,8 @@ class LogHandler(Teller):
         self.sentences: dict[int, str] = {}
         self.finished: list[int] = []
         self.failed: set[int] = set()
+        self.targets = 0
+        """Jobs of rule `all`, which only names what is wanted: no work, so not counted, as in the dry run."""
 
     def emit(self, record: logging.LogRecord) -> None:
         event = getattr(record, "event", None)
@@ -45,7 +48,7 @@ class LogHandler(Teller):
         elif event == LogEvent.JOB_FINISHED:
             self.finished.append(record.job_id)  # type: ignore[attr-defined]
         elif event == LogEvent.RUN_INFO:
-            show(f"{record.stats['total']} jobs to do (what and why: zgcm run -n)")  # type: ignore[attr-defined]
+            self.on_plan(record.stats)  # type: ignore[attr-defined]
         elif event == LogEvent.PROGRESS:
             self.on_progress(record.done, record.total)  # type: ignore[attr-defined]
         elif event == LogEvent.JOB_ERROR:
@@ -58,6 +61,10 @@ class LogHandler(Teller):
         if (important and not said) or message.startswith(SHOWN):
             show(message)
 
+    def on_plan(self, stats: dict[str, int]) -> None:
+        self.targets = stats.get("all", 0)
+        show(f"{counted(stats['total'] - self.targets, 'job')} to do (what and why: zgcm run -n)")
+
     def on_start(self, record: logging.LogRecord) -> None:
         job = record.__dict__
         self.started[job["jobid"]] = time.monotonic()
@@ -67,10 +74,14 @@ class LogHandler(Teller):
 
     def on_progress(self, done: int, total: int) -> None:
         """Snakemake reports a finished job first and the count after it."""
+        total -= self.targets
         width = len(str(total))
         for job in self.finished:
             seconds = time.monotonic() - self.started[job]
-            show(f"[{done:{width}}/{total}] {self.sentences[job]} ({seconds:.1f} s)")
+            if done > total:
+                show(self.sentences[job])
+            else:
+                show(f"[{done:{width}}/{total}] {self.sentences[job]} ({seconds:.1f} s)")
         self.finished.clear()
 
     def on_error(self, record: logging.LogRecord) -> None:
@@ -85,7 +96,8 @@ class LogHandler(Teller):
         for log in map(Path, job["log"] or []):
             if log.is_file():
                 lines = log.read_text(errors="replace").splitlines()
-                show(f"The end of {log}:", *(f"  {line}" for line in lines[-LOG_LINES:]))
+                # Snakemake works in --directory, the user need not
+                show(f"The end of {log.absolute()}:", *(f"  {line}" for line in lines[-LOG_LINES:]))
 
 
 def show(*lines: str) -> None:

@@ -116,7 +116,8 @@ def rl(
     opened.say(
         done,
         f"{stage}: {done['steps']} steps, held-out reward {first['mean_raw_reward']:.3f} -> "
-        f"{last['mean_raw_reward']:.3f} ({last['completions']} completions), policy {done['policy']}",
+        f"{last['mean_raw_reward']:.3f} ({last['completions']} completions), policy "
+        f"{opened.results / done['policy']}",
     )
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from zgcm.cli.opened import Opened, recipe_verb
 
 COLUMNS = ("stage", "state", "job", "nodes", "step", "loss or reward", "tokens/s", "left")
+SHOWN = 2  # jobs of a step that are named
 CLEAR = "\033[H\033[J"  # of a terminal: to its top, and empty from there
 
 
@@ -25,9 +27,9 @@ def status(
     """State of every stage: done, running, interrupted, stopped, stale or waiting.
 
     Reads files only, and on a cluster Slurm's queue; safe at any time, beside a running pipeline or from a
-    login node. A running stage shows its Slurm job and nodes, step, loss, speed and time left; a stale one
-    names the recipe keys that changed since it was made; a stopped one its reason. Changed raw data is not
-    looked at here: `zgcm run -n` tells.
+    login node. Until the mixes are made it also shows how far the data is. A running stage shows its Slurm
+    job and nodes, step, loss, speed and time left; a stale one names the recipe keys that changed since it
+    was made; a stopped one its reason. Changed raw data is not looked at here: `zgcm run -n` tells.
     """
     if watch is None:
         show(opened)
@@ -41,28 +43,51 @@ def status(
 
 
 def show(opened: Opened, again: bool = False) -> None:
+    from zgcm.columns import wrapped
+    from zgcm.data_status import data_states
     from zgcm.rundir.stamp import check_stamp
     from zgcm.status import stage_states
 
     check_stamp(opened.layout.stamp, opened.recipe.name)
     rows = stage_states(opened.recipe, opened.layout)
-    lines = table(rows)
     done = sum(row["state"] == "done" for row in rows)
     where = opened.results if opened.results.is_dir() else f"{opened.results}, which does not exist"
-    lines.append(f"{opened.recipe.name}: {done} of {len(rows)} stages done in {where}")
+    said = [f"{opened.recipe.name}: {done} of {len(rows)} stages done in {where}"]
     if not opened.layout.stamp.exists():
-        lines.append(
+        said.append(
             "Nothing has run here yet. With the same options zgcm run begins; zgcm run -n says with what"
         )
-    opened.say(rows, CLEAR * again + "\n".join(lines))
+    elif done < len(rows) and (data := data_states(opened.recipe, opened.layout)):
+        said = [*data_table(data), "", *said]
+    opened.say(rows, CLEAR * again + "\n".join([*table(rows), *wrapped("\n".join(said))]))
+
+
+def data_table(rows: list[dict[str, Any]]) -> list[str]:
+    """One line a step before training: how much is made, and what has begun."""
+    from zgcm.columns import aligned, noted
+
+    lines = aligned([("data", "made"), *((row["step"], f"{row['made']:,} of {row['of']:,}") for row in rows)])
+    return ["", *noted(padded(lines), ["begun, and its log last written", *map(begun, rows)])]
+
+
+def begun(row: dict[str, Any]) -> str:
+    """Jobs without an output, those that were heard of last first; on a cluster how many the queue holds."""
+    from zgcm import numbers
+
+    found = sorted(row["begun"], key=lambda job: job["seconds"])
+    said = [f"{job['name']} {numbers.duration(job['seconds'])} ago" for job in found[:SHOWN]]
+    said += [f"{len(found) - SHOWN} more"] if len(found) > SHOWN else []
+    said += [f"{row[state]:,} {state} in Slurm's queue" for state in ("running", "waiting") if row[state]]
+    return ", ".join(said)
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """One line a stage, in columns; a column in which no stage has anything is left out."""
     from zgcm import numbers
+    from zgcm.columns import aligned, noted
     from zgcm.status import last_value
 
-    cells = []
+    cells: list[Sequence[str]] = []
     for row in rows:
         total = "?" if row["steps"] is None else f"{row['steps']:,}"
         step = f"{row['step']:,} of {total}" if row["run_id"] else f"{total} step{'s' * (total != '1')}"
@@ -72,13 +97,15 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
                 *(row["stage"], row["state"], row["job"] or "", row["nodes"] or "", step, last_value(row)),
                 numbers.count(speed) if speed is not None else "",
                 numbers.duration(left) if left is not None else "",
-                row["detail"],
             ]
         )
     shown = [at for at in range(len(COLUMNS)) if any(cell[at] for cell in cells)]
-    widths = {at: max(len(COLUMNS[at]), *(len(cell[at]) for cell in cells)) for at in shown}
-    lines = ["  ".join(f"{COLUMNS[at]:<{widths[at]}}" for at in shown).rstrip()]
-    for cell in cells:
-        columns = "  ".join(f"{cell[at]:<{widths[at]}}" for at in shown)
-        lines.append(f"{columns}  {cell[-1]}".rstrip())
-    return lines
+    lines = aligned([[cell[at] for at in shown] for cell in [COLUMNS, *cells]])
+    count = len(rows) + 1  # columns that do not fit come below
+    return [*noted(padded(lines[:count]), ["", *(row["detail"] for row in rows)]), *lines[count:]]
+
+
+def padded(lines: list[str]) -> list[str]:
+    """So that what follows them stands in a column."""
+    width = max(map(len, lines))
+    return [line.ljust(width) for line in lines]

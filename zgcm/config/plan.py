@@ -36,7 +36,7 @@ def stage_plan(recipe: Recipe, name: str) -> StagePlan:
     done = final_iteration(start) or 0 if isinstance(start, TrainStage) else 0
     new = None if last is None else last - done
     samples = None if new is None else new * batch
-    data_parallel = data_parallel_ranks(stage)
+    data_parallel = stage.data_parallel_ranks
     return StagePlan(
         iterations=new,
         last_iteration=last,
@@ -65,11 +65,6 @@ def final_iteration(stage: TrainStage) -> int | None:
 def epoch_iterations(tokens: int, epochs: int, seq_length: int, global_batch_size: int) -> int:
     """Iterations of `epochs` passes over `tokens`, rounded down (as published)."""
     return tokens * epochs // (seq_length * global_batch_size)
-
-
-def data_parallel_ranks(stage: TrainStage) -> int:
-    ranks = stage.parallel
-    return stage.resources.world_size // (ranks.tensor * ranks.pipeline * ranks.context)
 
 
 def passes_over_data(recipe: Recipe, name: str) -> float | None:

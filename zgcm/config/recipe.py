@@ -9,29 +9,15 @@ from zgcm.config.corpus import Mix, Source
 from zgcm.config.crosscheck import KEEP_CONTRADICTIONS, problems, unknown_names
 from zgcm.config.model import Model, Tokenizer
 from zgcm.config.narrow import narrow
+from zgcm.config.resources import StepResources
 from zgcm.config.rl import RLStage
-from zgcm.config.stages import AdoptedStage, Resources, TrainStage
+from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.errors import ZgcmError
 
 Stage = Annotated[TrainStage | RLStage | AdoptedStage, Field(discriminator="kind")]
 VERBS = {TrainStage: "train", AdoptedStage: "adopt", RLStage: "rl"}
 """The verb that makes a stage of each kind."""
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-
-
-class StepResources(Section):
-    """What the steps that are not stages ask the scheduler for."""
-
-    clean: Resources = execution(Resources())
-    """Of fetching, cleaning and fingerprinting one shard."""
-    tokenizer: Resources = execution(Resources())
-    """Of training or importing the tokenizer."""
-    index: Resources = execution(Resources())
-    """Of tokenizing one shard, and of gathering or packing one shard of a mix."""
-    mix: Resources = execution(Resources())
-    """Of deduplicating and planning one mix."""
-    export: Resources = execution(Resources(mem_mb=4000))
-    """Of exporting one stage."""
 
 
 class Recipe(Section):

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from zgcm.config.base import Decay, Place, Section, Seed, execution
-from zgcm.config.stages import Resources, _Stage
+from zgcm.config.resources import Resources
+from zgcm.config.stages import _Stage
 
 Domain = Literal["math", "code", "if", "mixed"]
 
@@ -223,7 +224,7 @@ class Learner(Section):
     """Adam's epsilon."""
     lr_scheduler: Literal["constant"] = "constant"
     """Shape of the rate after the warm-up."""
-    warmup_proportion: NonNegativeFloat = 0.03
+    warmup_proportion: float = Field(default=0.03, ge=0, le=1)
     """Share of the steps in which the rate rises to `lr`."""
     clip_grad: PositiveFloat = 1.0
     """Largest gradient norm."""
@@ -238,13 +239,11 @@ class Learner(Section):
     recompute_logprob: bool = True
     """Recompute log-probabilities with the learner instead of trusting the engine's."""
     kl_coefficient: NonNegativeFloat = 0.0
-    """Weight of the divergence from a reference; 0: no reference model."""
-    reward_scaling: float = 1.0
+    """Weight of the divergence from a reference policy; there is none, so 0, as published."""
+    reward_scaling: PositiveFloat = 1.0
     """Factor on rewards."""
     reward_bias: float = 0.0
     """Added to rewards before scaling."""
-    mask_no_eos_with_zero: bool = False
-    """Give responses that were cut off a reward of 0."""
     advantage_norm: Literal["batch", "none"] = "batch"
     """Normalise advantages again over the batch."""
     max_tokens_per_microbatch: PositiveInt = 69632
@@ -261,6 +260,22 @@ class Learner(Section):
     """FSDP2 ranks."""
     weight_transfer: Literal["auto", "nccl", "object_store"] = execution("auto")
     """How new weights reach the engines: from GPU to GPU, or through host memory. `auto`: `nccl` on GPUs."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Learner":
+        if self.kl_coefficient:
+            raise ValueError(f"kl_coefficient {self.kl_coefficient:g}: there is no reference policy; use 0")
+        if self.optimizer == "muon" and self.processes > 1:
+            raise ValueError(
+                f"optimizer muon needs whole matrices, and {self.processes} processes shard them; use adam, "
+                "or one process"
+            )
+        if self.decoupled_loss and not self.recompute_logprob:
+            raise ValueError(
+                "decoupled_loss weighs the recomputed log-probabilities by the rollout's, and "
+                "recompute_logprob is false; set both or neither"
+            )
+        return self
 
 
 class Evaluation(Section):
@@ -334,7 +349,7 @@ class RLStage(_Stage):
         """How new weights reach the engines: as `learner.weight_transfer` says, `auto` resolved."""
         if self.learner.weight_transfer != "auto":
             return self.learner.weight_transfer
-        return "nccl" if self.resources.gpus_per_node > 0 else "object_store"
+        return "object_store" if self.resources.on_cpu else "nccl"
 
     def training_prompts(self) -> int | None:
         """Their number, as far as the recipe says."""
@@ -344,3 +359,8 @@ class RLStage(_Stage):
     def evaluation_versions(self) -> list[int]:
         """Policy versions that are evaluated: the baseline 0, every `evaluation.every_steps`, the last."""
         return sorted({*range(0, self.steps, self.evaluation.every_steps), self.steps})
+
+
+def steps_per_epoch(prompts: int, batch_size: int, drop_last: bool) -> int:
+    """Steps that one pass over so many prompts gives."""
+    return prompts // batch_size if drop_last else -(-prompts // batch_size)

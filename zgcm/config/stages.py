@@ -17,33 +17,7 @@ from pydantic import (
 )
 
 from zgcm.config.base import Decay, Place, Section, Seed, execution
-
-
-class Resources(Section):
-    """What one job of a step asks the scheduler for. Never identity."""
-
-    nodes: PositiveInt = execution(1)
-    """Machines."""
-    gpus_per_node: NonNegativeInt = execution(0)
-    """GPUs of each; 0: CPU only."""
-    processes_per_node: PositiveInt = execution(1)
-    """Trainer processes on a node: its GPUs, or CPU ranks on a laptop."""
-    cpus_per_process: PositiveInt = execution(1)
-    """CPU cores of each process."""
-    mem_mb: PositiveInt = execution(2000)
-    """Memory of a node."""
-    runtime_minutes: PositiveInt = execution(60)
-    """Time limit of one attempt; the next attempt resumes."""
-    partition: str | None = execution(None)
-    """Slurm partition; absent: the profile's."""
-
-    @property
-    def world_size(self) -> int:
-        return self.nodes * self.processes_per_node
-
-    @property
-    def cores_per_node(self) -> int:
-        return self.processes_per_node * self.cpus_per_process
+from zgcm.config.resources import Resources
 
 
 class Optimizer(Section):
@@ -311,6 +285,12 @@ class TrainStage(_Stage):
     """SFT guard: the packed data must have exactly this many tokens. Checked, never computed with."""
     expected_train_records: PositiveInt | None = execution(None)
     """SFT guard: the packed data must have exactly this many packed sequences."""
+
+    @property
+    def data_parallel_ranks(self) -> int:
+        """Groups of ranks that each hold the whole model and take a share of every batch."""
+        ranks = self.parallel
+        return self.resources.world_size // (ranks.tensor * ranks.pipeline * ranks.context)
 
     @property
     def shares(self) -> list[float]:

@@ -59,7 +59,8 @@ def refuse_overwriting(inputs: Sequence[Path], outputs: Iterable[Path]) -> None:
 
 def small_recipe(sources: dict[str, Any], mixes: "dict[str, Mix] | None" = None) -> "Recipe":
     """A recipe of sources and mixes alone: no step on plain files reads anything else of one."""
-    from zgcm.config.recipe import Recipe, StepResources
+    from zgcm.config.recipe import Recipe
+    from zgcm.config.resources import StepResources
 
     parts: dict[str, Any] = {"name": "files", "sources": sources, "mixes": mixes or {}}
     return Recipe.model_construct(**parts, step_resources=StepResources())

@@ -8,7 +8,7 @@ import subprocess
 from typing import Any
 
 from zgcm.config.recipe import Recipe
-from zgcm.config.stages import Resources
+from zgcm.config.resources import Resources
 from zgcm.identity import changed_keys
 from zgcm.io import read_json, write_json
 from zgcm.preflight.answer import Answer, Task, failed, not_applicable, ran

@@ -110,8 +110,7 @@ def fits_pipeline(size: int, model: Model) -> bool:
 
 def layout_words(stage: TrainStage) -> str:
     sizes = stage.parallel
-    replicas = stage.resources.world_size // (sizes.tensor * sizes.pipeline * sizes.context)
-    return f"TP{sizes.tensor} PP{sizes.pipeline} CP{sizes.context} DP{replicas}"
+    return f"TP{sizes.tensor} PP{sizes.pipeline} CP{sizes.context} DP{stage.data_parallel_ranks}"
 
 
 def compare(one: Path, other: Path) -> Comparison:

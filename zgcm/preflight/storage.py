@@ -87,7 +87,7 @@ def most_demanding(recipe: Recipe, layout: Layout) -> Need:
 def stage_need(recipe: Recipe, layout: Layout, name: str) -> Need:
     stage = recipe.train_stages()[name]
     vocabulary = recipe.tokenizer.vocab_size
-    gpus, length = stage.resources.nodes * stage.resources.gpus_per_node, schedule(recipe, layout, name)
+    gpus, length = stage.resources.gpus, schedule(recipe, layout, name)
     seconds = None
     if gpus and length is not None:
         tokens = length.save_interval * stage.global_batch_size * stage.seq_length

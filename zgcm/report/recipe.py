@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from zgcm import numbers
+from zgcm.columns import aligned, wrapped
 from zgcm.config.corpus import Mix, Source
 from zgcm.config.plan import blend_shares, parameters, passes_over_data, stage_plan
 from zgcm.config.recipe import Recipe
+from zgcm.config.resources import Resources
 from zgcm.config.rl import RLStage
-from zgcm.config.stages import AdoptedStage, Resources, TrainStage
+from zgcm.config.stages import AdoptedStage, TrainStage
 from zgcm.layout import read_lock, shard_count
 from zgcm.missing import SHOWN, missing_files
 from zgcm.preflight.needs import sandboxed
@@ -165,18 +167,18 @@ def text(facts: Facts) -> str:
         f"{len(mixes)} mix{'es' if len(mixes) != 1 else ''} in "
         f"{numbers.counted(sum(mix['shards'] for mix in mixes.values()), 'shard')}",
         "",
-        *_table([SOURCES, *(_source_row(name, source) for name, source in sources.items())]),
+        *aligned([SOURCES, *(_source_row(name, source) for name, source in sources.items())]),
         "",
-        *_table([MIXES, *(_mix_row(name, mix) for name, mix in mixes.items())]),
+        *aligned([MIXES, *(_mix_row(name, mix) for name, mix in mixes.items())]),
         "",
-        *_table([STAGES, *(_row(name, stage) for name, stage in stages.items())]),
+        *aligned([STAGES, *(_row(name, stage) for name, stage in stages.items())]),
         "",
         *_missing(facts["missing"]),
         *_remarks(facts),
         "layout: TP x PP x CP x DP, and micro-batches a step; RL: rollout engines + learners. "
         "Every key: docs/recipe.md",
     ]
-    return "\n".join(lines)
+    return "\n".join(wrapped("\n".join(lines)))
 
 
 def _source_row(name: str, source: Facts) -> tuple[str, ...]:
@@ -301,13 +303,6 @@ def _remarks(facts: Facts) -> list[str]:
         if passes is not None and passes > 1:
             remarks.append(f"{name} reads {passes:.2f} times the quota of its mixes: data repeats")
     return remarks + facts["remarks"]
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
 
 
 def short(number: int) -> str:

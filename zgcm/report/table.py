@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from zgcm import numbers
+from zgcm.columns import aligned
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage
@@ -116,12 +117,4 @@ def words(row: dict[str, Any]) -> tuple[str, ...]:
 
 def render(rows: list[dict[str, Any]]) -> str:
     """The table as aligned text, for a terminal."""
-    lines = [HEADINGS, *(words(row) for row in rows)]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(HEADINGS))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(w) if index in (2, 3, 5) else cell.ljust(w)
-            for index, (cell, w) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+    return "\n".join(aligned([HEADINGS, *(words(row) for row in rows)], right={2, 3, 5}))

@@ -4,6 +4,7 @@ Without critic and KL term a response's advantage is the same at each of its tok
 (as published). Axes: P prompts (groups), N responses a prompt, B responses of the batch.
 """
 
+import hashlib
 import math
 from collections.abc import Sequence
 
@@ -57,3 +58,8 @@ def batch_normalise(advantages_B: np.ndarray, tokens_B: np.ndarray) -> np.ndarra
     mean = (advantages_B * tokens_B).sum() / total
     variance = (((advantages_B - mean) ** 2) * tokens_B).sum() / max(total - 1, 1)
     return (advantages_B - mean) / (math.sqrt(variance) + EPSILON)
+
+
+def digest(advantages_B: Sequence[float] | np.ndarray) -> str:
+    """SHA-256, first 12 digits, of the advantages as the learner takes them: little-endian fp32, in order."""
+    return hashlib.sha256(np.asarray(advantages_B, dtype="<f4").tobytes()).hexdigest()[:12]

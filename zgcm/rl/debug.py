@@ -109,5 +109,5 @@ def _actors(stage: RLStage, count: int) -> Iterator[bool]:
     logs = Path(tempfile.mkdtemp(prefix="zgcm-rl-"))
     say(f"Starting Ray and {count} actor(s); that takes up to a minute (logs of a failure: {logs})")
     with ray_for(stage, count, logs / "ray"):
-        yield stage.resources.gpus_per_node == 0
+        yield stage.resources.on_cpu
     shutil.rmtree(logs)

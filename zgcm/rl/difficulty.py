@@ -67,7 +67,7 @@ def measure_shard(recipe: Recipe, layout: Layout, name: str, shard: str) -> dict
     if missing:
         from zgcm.rl.rollout import Engine
 
-        cpu = settings.resources.gpus_per_node == 0
+        cpu = settings.resources.on_cpu
         os.environ.update(ENVIRONMENT | (CPU_ENVIRONMENT if cpu else {}))
         say(f"{name}: starting a vLLM engine for {numbers.counted(len(missing), 'prompt')}")
         engine = Engine(run.policy, stage.rollout, stage.seed, cpu=cpu)

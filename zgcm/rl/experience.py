@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zgcm.config.rl import RLStage
-from zgcm.rl.advantages import batch_normalise, group_normalise
-from zgcm.rl.prompts import Prompt, steps_per_epoch
+from zgcm.config.rl import RLStage, steps_per_epoch
+from zgcm.rl.advantages import batch_normalise, digest, group_normalise
+from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.shaping import mean, shaped
 from zgcm.rl.trajectory import Response, Trajectory
 
@@ -35,8 +35,6 @@ def shape(
     """The reward of each response: the raw one; in mathematics with the penalty on long right answers."""
 
     def one(prompt: Prompt, value: float, response: Response) -> float:
-        if stage.learner.mask_no_eos_with_zero and response.finish_reason != "stop":
-            return 0.0
         penalty = stage.reward.length_penalty if prompt.domain == "math" else None
         return shaped(value, len(response.token_ids), penalty)
 
@@ -91,6 +89,7 @@ def step_record(step: int, groups: Sequence[Sequence[Response]], judged: "Judged
         "rejected": dict(sorted(judged.rejected.items())),
         "not_judged": dict(sorted(judged.failures.items())),
         "trained_responses": len(judged.batch),
+        "advantages_digest": digest([item.advantage for item in judged.batch]) if judged.batch else None,
         "mean_tokens": mean(lengths),
         "mean_tokens_right": mean(right) if right else None,
         "max_tokens": max(lengths),

@@ -46,7 +46,7 @@ class Learner:
         self.model: Any = load_policy(policy, settings, self.device)
         if world > 1:
             shard(self.model, self.dtype)
-        self.optimizers = build_optimizers(self.model, settings, sharded=world > 1)
+        self.optimizers = build_optimizers(self.model, settings)
 
     def step(self, batch: Sequence[Trajectory], step: int, total_steps: int) -> dict[str, float]:
         """One GRPO step (counted from 0): every minibatch of `batch` once. Returns statistics.

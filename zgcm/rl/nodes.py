@@ -25,8 +25,8 @@ from pathlib import Path
 
 import psutil
 
+from zgcm.config.resources import Resources
 from zgcm.config.rl import RLStage
-from zgcm.config.stages import Resources
 from zgcm.errors import ZgcmError
 from zgcm.io import write_text
 from zgcm.rl.cluster import ENVIRONMENT, ray_cluster, short_directory

@@ -63,7 +63,7 @@ def gathered_weight(weight: Tensor, dtype: torch.dtype) -> Tensor:
     return whole.to_local(grad_placements=[Partial("avg")])
 
 
-def build_optimizers(model: nn.Module, settings: Settings, *, sharded: bool) -> list[torch.optim.Optimizer]:
+def build_optimizers(model: nn.Module, settings: Settings) -> list[torch.optim.Optimizer]:
     """AdamW on all; or Muon on the layers' matrices (updates of AdamW's size) and AdamW on the rest."""
     named = dict(model.named_parameters())
     matrices = [
@@ -71,12 +71,6 @@ def build_optimizers(model: nn.Module, settings: Settings, *, sharded: bool) -> 
         for name, parameter in named.items()
         if settings.optimizer == "muon" and parameter.ndim == 2 and ".layers." in name
     ]
-    if matrices and sharded:
-        raise ZgcmError(
-            "Muon needs whole matrices, and several learner processes shard them",
-            where="learner.processes",
-            hint="use learner.optimizer adam, or one process",
-        )
     chosen = {id(parameter) for parameter in matrices}
     adam = torch.optim.AdamW(
         [parameter for parameter in named.values() if id(parameter) not in chosen],

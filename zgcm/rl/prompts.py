@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from zgcm.config.rl import steps_per_epoch
 from zgcm.errors import ZgcmError
 from zgcm.io import canonical_json, sha256_bytes
 from zgcm.records import read_numbered
@@ -190,10 +191,6 @@ def _of_domain(prompt: Prompt) -> list[Any]:
     if prompt.domain == "code":
         return [prompt.task_type, prompt.code_asset_hash, prompt.prompt_hash]
     return []
-
-
-def steps_per_epoch(count: int, batch_size: int, drop_last: bool) -> int:
-    return count // batch_size if drop_last else -(-count // batch_size)
 
 
 def batch_at(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from zgcm import identity, numbers
 from zgcm.config.recipe import Recipe
-from zgcm.config.rl import FilePrompts, RLStage
+from zgcm.config.rl import FilePrompts, RLStage, steps_per_epoch
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
@@ -49,7 +49,7 @@ class Run:
 def prepare(recipe: Recipe, layout: Layout, name: str) -> tuple[Run, dict[str, Any]]:
     """The run of a stage, checked and not yet owned, and what identifies it. Raises ZgcmError."""
     stage = rl_stage(recipe, name)
-    check_consistent(name, stage)
+    require_job(stage.resources.nodes)
     say(contract.remark(name, stage))
     policy, policy_digest = initial_policy(layout, stage)
     tokenizer, special_tokens = load_tokenizer(policy)
@@ -77,7 +77,13 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
     stage, directory = run.stage, run.directory
     with owner.owning(directory, facts["recipe_id"]) as me:
         run = replace(run, check_owner=lambda: owner.check(directory, me.token))
-        if not is_finished(run):
+        if is_finished(run):
+            say(
+                f"{name} is done: all {numbers.counted(stage.steps, 'step')} are trained and evaluated, in "
+                f"{directory}; nothing is left to train.\nTo train it anew: rm -r {directory}, and the same "
+                "command"
+            )
+        else:
             reached = recover.newest_step(directory)
             markers.require_earlier(directory, stage.evaluation_versions(), reached)
             differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
@@ -107,7 +113,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
 
     stage = run.stage
     sync.require_machine(stage)
-    cpu = stage.resources.gpus_per_node == 0
+    cpu = stage.resources.on_cpu
     engines, learning = stage.rollout.engines, stage.learner.processes
     with contextlib.ExitStack() as stack:
         begun = time.monotonic()
@@ -134,42 +140,6 @@ def train_with_actors(run: Run) -> dict[str, float]:
 
 def rl_stage(recipe: Recipe, name: str) -> RLStage:
     return recipe.stage_of(RLStage, name, "`zgcm rl` trains")
-
-
-def check_consistent(name: str, stage: RLStage) -> None:
-    """Refuse settings that could only fail later, with the keys to change."""
-    where = f"stages.{name}"
-    if stage.learner.kl_coefficient:
-        raise ZgcmError(
-            "There is no reference policy for a KL term",
-            where=f"{where}.learner.kl_coefficient",
-            expected="0",
-        )
-    require_job(stage.resources.nodes)
-    engines, learners = stage.rollout.engines * stage.rollout.tensor_parallel, stage.learner.processes
-    gpus = stage.resources.nodes * stage.resources.gpus_per_node
-    if 0 < gpus < engines + learners:
-        raise ZgcmError(
-            "Engines and learner need more GPUs than the stage asks for",
-            where=f"{where}.resources",
-            found=f"{engines} for engines and {learners} for the learner, of {gpus}",
-            hint="fewer rollout.engines or learner.processes, or more resources.nodes",
-        )
-    for key, sampling in (("rollout", stage.rollout.sampling), ("evaluation", stage.evaluation.sampling)):
-        if sampling.max_tokens > stage.rollout.max_model_len:
-            raise ZgcmError(
-                "Prompt and response may be longer than the rollout engine's context",
-                where=f"{where}.{key}.sampling.max_tokens",
-                found=str(sampling.max_tokens),
-                expected=f"at most rollout.max_model_len, {stage.rollout.max_model_len}",
-            )
-        if sampling.max_tokens <= stage.max_prompt_tokens:
-            raise ZgcmError(
-                "The longest prompt leaves no room for a response",
-                where=f"{where}.{key}.sampling.max_tokens",
-                found=str(sampling.max_tokens),
-                expected=f"more than max_prompt_tokens, {stage.max_prompt_tokens}",
-            )
 
 
 def initial_policy(layout: Layout, stage: RLStage) -> tuple[Path, str]:
@@ -262,7 +232,7 @@ def require_enough(
     stage: RLStage, train: list[Prompt], *, where: str = "", why: str = "", hint: str = ""
 ) -> None:
     """Raises ZgcmError when the prompts do not last for the stage's steps; `why`: where the others went."""
-    per_epoch = prompts.steps_per_epoch(len(train), stage.batch_size, stage.drop_last)
+    per_epoch = steps_per_epoch(len(train), stage.batch_size, stage.drop_last)
     if stage.epochs * per_epoch >= stage.steps:
         return
     found = f"{len(train)} prompts, enough for {stage.epochs * per_epoch} steps in {stage.epochs} epoch(s)"

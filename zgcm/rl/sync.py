@@ -40,7 +40,7 @@ def first_rank(engine: int, tensor_parallel: int) -> int:
 def require_machine(stage: RLStage) -> None:
     """Raises ZgcmError where this machine lacks the stage's GPUs or the learner's attention kernel, or its
     vLLM what the transport needs."""
-    if stage.resources.gpus_per_node == 0:
+    if stage.resources.on_cpu:
         return
     here, asked = devices.gpus(), stage.resources.gpus_per_node
     if here["gpus"] < asked:

@@ -7,7 +7,7 @@ gives each the rendezvous that torch.distributed.run reads. See launch.sh for si
 import os
 from pathlib import Path
 
-from zgcm.config.stages import Resources
+from zgcm.config.resources import Resources
 from zgcm.errors import ZgcmError
 
 SCRIPT = Path(__file__).with_name("launch.sh")

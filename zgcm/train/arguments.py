@@ -216,7 +216,7 @@ def _precision(stage: TrainStage) -> list[Options]:
 def _parallel(stage: TrainStage) -> list[Options]:
     parallel, optimizer = stage.parallel, stage.optimizer
     # Overlaps hide communication between data-parallel ranks; with one there is nothing to hide.
-    replicas, adam = data_parallel_size(stage), optimizer.kind == "adam"
+    replicas, adam = stage.data_parallel_ranks, optimizer.kind == "adam"
     options: list[list[Any]] = [
         ["--tensor-model-parallel-size", parallel.tensor],
         ["--pipeline-model-parallel-size", parallel.pipeline],
@@ -236,11 +236,6 @@ def _parallel(stage: TrainStage) -> list[Options]:
 
 
 _CP_COMM = {"a2a": "a2a", "p2p": "p2p", "allgather": "all_gather"}
-
-
-def data_parallel_size(stage: TrainStage) -> int:
-    parallel = stage.parallel
-    return stage.resources.world_size // (parallel.tensor * parallel.pipeline * parallel.context)
 
 
 def _data(recipe: Recipe, layout: Layout, stage: TrainStage, run: Path) -> list[Options]:

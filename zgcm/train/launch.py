@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from zgcm.config.stages import Resources
+from zgcm.config.resources import Resources
 from zgcm.slurm.launcher import SCRIPT, on_every_node
 from zgcm.stopping import answering, impatient
 from zgcm.train.speed import PROGRESS

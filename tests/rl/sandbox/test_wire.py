@@ -35,7 +35,7 @@ def refuse(value: Any) -> Any:
     raise Violation(str(value)[:50])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(VALUES)
 def test_there_and_back(value: Any) -> None:
     text = json.dumps(wire.encode(value, refuse))
@@ -53,7 +53,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(JSON)
 def test_any_json_is_data_or_a_violation(message: Any) -> None:
     try:

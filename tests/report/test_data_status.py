@@ -1,0 +1,94 @@
+"""`zgcm status` before training: what is made of how much, and what has begun."""
+
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from zgcm.cli import verbs  # noqa: F401 - registers the verbs
+from zgcm.cli.app import app
+from zgcm.config.recipe import Recipe
+from zgcm.data_status import LAST, STEPS, data_states, jobs_of
+from zgcm.io import write_json
+from zgcm.layout import Layout
+
+
+def touch(path: Path, ago: float = 0) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+    os.utime(path, (time.time() - ago, time.time() - ago))
+
+
+def make(recipe: Recipe, layout: Layout, step: str, leave: int = 0) -> None:
+    jobs = list(jobs_of(recipe, layout, step))
+    for _, output, log in jobs[: len(jobs) - leave]:
+        touch(output)
+        touch(layout.root / "logs" / log)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    layout = Layout(tmp_path / "results")
+    write_json(layout.stamp, {"name": "tiny", "recipe": "config/tiny.yaml"})
+    return layout
+
+
+def test_what_is_made_and_what_has_begun(tiny: Recipe, layout: Layout) -> None:
+    make(tiny, layout, "raw text")
+    make(tiny, layout, "cleaning", leave=2)
+    last = list(jobs_of(tiny, layout, "cleaning"))[-1]
+    touch(layout.root / "logs" / last[2], ago=70)
+    touch(layout.root / "logs" / "dedup" / "sft.log", ago=5)
+    rows = {row["step"]: row for row in data_states(tiny, layout)}
+    assert list(rows) == list(STEPS)
+    whole = rows["raw text"]["of"]
+    assert (rows["raw text"]["made"], rows["raw text"]["begun"]) == (whole, [])
+    assert (rows["cleaning"]["made"], rows["cleaning"]["of"]) == (whole - 2, whole)
+    ((begun),) = rows["cleaning"]["begun"]
+    assert begun["name"] == last[0] and 69 < begun["seconds"] < 90
+    assert [job["name"] for job in rows["mixes"]["begun"]] == ["sft"]
+    assert rows[LAST]["made"] == 0
+
+
+def test_the_queue_is_counted_by_step(
+    tiny: Recipe, layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = tmp_path.resolve()
+    names = [("RUNNING", "clean_wildcards_demo_code_00000"), ("PENDING", "clean_wildcards_demo_code_00001")]
+    names += [("RUNNING", "mix_sft"), ("RUNNING", "train_wildcards_sft")]
+    rows = "".join(f"{n}|{state}||1:00|R|{where}|rule_{rule}\\n" for n, (state, rule) in enumerate(names))
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\nprintf '{rows}'\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    found = {row["step"]: (row["running"], row["waiting"]) for row in data_states(tiny, layout)}
+    assert found.pop("cleaning") == (1, 1) and found.pop("mixes") == (1, 0)
+    assert set(found.values()) == {(0, 0)}
+
+
+def test_nothing_is_said_once_all_that_training_reads_is_there(tiny: Recipe, layout: Layout) -> None:
+    make(tiny, layout, LAST, leave=1)
+    assert data_states(tiny, layout)
+    make(tiny, layout, LAST)
+    assert data_states(tiny, layout) == [], "raw text may be removed by then"
+
+
+def test_status_says_it_until_then(
+    tiny: Recipe, recipe_files: list[Path], layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    recipes = [part for path in recipe_files for part in ("--recipe", str(path))]
+
+    def said() -> list[str]:
+        answer = CliRunner().invoke(app, ["status", "-d", str(layout.root.parent), *recipes])
+        assert answer.exit_code == 0, answer.exception
+        return answer.output.splitlines()
+
+    name, _, log = next(iter(jobs_of(tiny, layout, "cleaning")))
+    touch(layout.root / "logs" / log, ago=70)
+    (row,) = [line for line in said() if line.startswith("cleaning")]
+    assert re.fullmatch(rf"cleaning +0 of \d+ +{name} 1 min \d\d s ago", row)
+    make(tiny, layout, LAST)
+    assert not [line for line in said() if line.startswith("cleaning")]
