@@ -2,11 +2,8 @@
 
 import asyncio
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 import requests
+from a_service import TOKEN, Server, asset
 
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_bytes
@@ -27,14 +25,12 @@ from zgcm.rl.sandbox.assets import AssetError
 from zgcm.rl.sandbox.client import Client, SandboxRefused, SandboxUnavailable
 from zgcm.rl.sandbox.request import BadRequest, parse
 
-TOKEN = "t" * 32
-OPTIONS = ("--port", "0", "--slots", "2", "--queue", "3")
+OPTIONS = ("--slots", "2", "--queue", "3")
 TESTS = {
     "code": ["assert f(1) == 2", "assert f(2) == 3", "assert f(3) == 9"],
     "code_stdio": [{"input": "1\n", "output": "2"}],
 }
-PACKED = {task: json.dumps(tests).encode() for task, tests in TESTS.items()}
-HASHES = {task: sha256_bytes(packed) for task, packed in PACKED.items()}
+HASHES, PACKED = ({task: asset(tests)[part] for task, tests in TESTS.items()} for part in (0, 1))
 BODY = {
     "program": "def f(x): return x + 1",
     "asset_hash": HASHES["code"],
@@ -44,28 +40,13 @@ BODY = {
 }
 
 
-class Server:
-    def __init__(self, root: Path) -> None:
-        write_assets(root, {HASHES[task]: packed for task, packed in PACKED.items()})
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "zgcm.cli", "sandbox", "serve", "--assets", str(root), *OPTIONS],
-            env={**os.environ, "ZGCM_CODE_SANDBOX_TOKEN": TOKEN},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        self.url = self.process.stdout.readline().strip()
-        self.client = Client(self.url, TOKEN, pauses=())
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    made = Server(tmp_path_factory.mktemp("assets"))
+    made = Server(tmp_path_factory.mktemp("assets"), [*TESTS.values()], *OPTIONS)
     try:
         yield made
     finally:
-        made.process.terminate()
-        made.process.wait(30)
+        made.stop()
 
 
 def test_verdicts(server: Server) -> None:
@@ -124,7 +105,7 @@ def test_a_full_queue_says_so_and_recovers(server: Server) -> None:
 
 @pytest.mark.slow
 def test_drain(tmp_path: Path) -> None:
-    server = Server(tmp_path)
+    server = Server(tmp_path, [*TESTS.values()], *OPTIONS)
     answers: list[Any] = []
     slow = {**BODY, "program": "import time\ntime.sleep(1)\ndef f(x): return x + 1"}
     asking = threading.Thread(target=lambda: answers.append(server.client.verify(slow)))
