@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -76,11 +77,28 @@ def test_health_metrics_and_what_is_not_there(server: Server) -> None:
         health["attestation"][name] for name in ("seccomp", "host_uid")
     )
     assert health["token_sha256"] == sha256_bytes(TOKEN.encode())
+    identity = ("service_instance_id", "started_at", "sandbox_code_sha256", "asset_manifest_sha256")
+    assert all(isinstance(health[name], str) and health[name] for name in identity)
+    assert datetime.fromisoformat(health["started_at"]) <= datetime.now(UTC)
+    assert health["sandbox_mode"] == "attested-http"
+    assert health["sandbox_code_sha256"] == http.code_sha256(Path(http.__file__).parent)
     server.client.verify(BODY)
     metrics = requests.get(server.url + "/metrics", headers=good, timeout=10).text
     assert 'sandbox_tests_total{verdict="passed"}' in metrics and "sandbox_queued 0.0" in metrics
     answer = requests.get(server.url + "/nowhere", headers=good, timeout=10)
     assert (answer.status_code, answer.json()) == (404, {"error": "not_found"})
+
+
+def test_the_digest_of_the_code_covers_names_and_contents(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    one, other = tmp_path / "server.py", tmp_path / "inside" / "judge.py"
+    seen = set()
+    for path, text in ((one, "a"), (other, "b"), (one, "b"), (other, "a")):
+        path.write_text(text)
+        seen.add(http.code_sha256(tmp_path))
+    other.rename(tmp_path / "judge.py")
+    assert len(seen | {http.code_sha256(tmp_path)}) == 5
+    assert http.code_sha256(tmp_path) == sha256_bytes(b"judge.py\0a" + b"server.py\0b")
 
 
 def test_what_is_no_verdict(server: Server) -> None:
