@@ -13,7 +13,7 @@ VERSIONS = {
     "train": 2,
     "adopt": 1,
     "export": 1,
-    "pass_rates": 3,
+    "pass_rates": 4,
     "difficulty": 2,
-    "rl": 5,
+    "rl": 6,
 }

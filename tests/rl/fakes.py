@@ -23,6 +23,9 @@ from zgcm.rl.rewards.router import Judges
 from zgcm.rl.trajectory import Comparison, Response
 from zgcm.rundir.manifest import write_manifest
 
+NOTHING = -1
+"""The version of an engine that was given no weights yet."""
+
 
 class Killed(BaseException):
     """kill -9, as far as one process can pretend it: nothing that handles an Exception runs."""
@@ -113,7 +116,10 @@ class Learner:
 class Engine:
     def __init__(self, answers: list[list[int]]) -> None:
         self.answers = answers
-        self.payload, self.version = "", -1
+        self.payload, self.version = "", NOTHING
+
+    def versions(self) -> list[int]:
+        return [self.version]
 
     def load(self, payload: str, digest: str, version: int) -> None:
         assert hashlib.sha256(payload.encode()).hexdigest() == digest

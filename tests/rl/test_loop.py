@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from bandit import DIGITS, prepare
-from fakes import Killed, Moments, use
+from fakes import NOTHING, Engine, Killed, Moments, use
 from tokenizers import Tokenizer
 
 from zgcm.config.load import load_recipe
@@ -90,6 +90,32 @@ def test_a_kill_at_any_moment_changes_nothing(stage: Stage, tmp_path: Path) -> N
             stage.train(root, fatal)
         stage.train(root)
         assert end(root) == expected, f"killed {name} ({fatal})"
+
+
+def test_the_gates_say_which_versions_were_held(stage: Stage, tmp_path: Path) -> None:
+    names = stage.train(tmp_path / "whole").names
+    last_point = len(names) - names[::-1].index("before Engine.load")
+    with pytest.raises(Killed):
+        stage.train(tmp_path / "killed", last_point)
+    stage.train(tmp_path / "killed")
+    (preflight,) = (tmp_path / "killed").glob("results/rl_math/runs/*/preflight")
+    gates = [json.loads(path.read_text()) for path in sorted(preflight.iterdir())]
+    assert sorted(gate["model_version"] for gate in gates) == [0, 3]
+    for gate in gates:
+        version = gate["model_version"]
+        before, after = gate["versions_before"], gate["versions_after"]
+        assert after == {"actor": version, "rollout": version, "eval_rollout": version}
+        assert before == {"actor": version, "rollout": NOTHING, "eval_rollout": NOTHING}
+
+
+def test_engines_of_different_versions_do_not_pass_the_gate(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for held, named in (([0, 1], "different versions"), ([7, 7], "another version")):
+        monkeypatch.setattr(Engine, "versions", lambda _, held=held: held)
+        with pytest.raises(ZgcmError, match=named):
+            stage.train(tmp_path / named)
+        assert not list((tmp_path / named).glob("results/rl_math/runs/*/evaluations/*"))
 
 
 def test_killed_again_and_again(stage: Stage, tmp_path: Path) -> None:

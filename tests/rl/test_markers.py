@@ -39,6 +39,20 @@ def test_marker_form(tmp_path: Path) -> None:
     assert markers.read_marker(tmp_path, 7) is None
 
 
+def test_a_marker_of_code_has_the_published_fields(tmp_path: Path) -> None:
+    """But for `dump_dir`: there is no dump."""
+    facts = {"rows": 2, "unique_task_ids": 2, "correct": 1, "score": 0.5, "valid": True, "temperature": 1.0}
+    stats = {"eval/raw_correct": 0.5}
+    marker = markers.write_marker(
+        tmp_path, 51, phase="periodic", samples_per_row=1, stats=stats, domain="code", facts=facts
+    )
+    published = {"phase", "model_version", "rows", "unique_task_ids", "correct", "score", "valid", "metric",
+                 "max_tests_per_problem", "temperature", "stats", "completed_at", "schema"}  # fmt: skip
+    assert published <= marker.keys() and marker["schema"] == "zgcm-code-eval-v1"
+    assert (marker["metric"], marker["max_tests_per_problem"]) == ("all_tests_pass_at_1", 64)
+    assert facts.items() <= marker.items()
+
+
 def test_another_versions_marker_is_refused(tmp_path: Path) -> None:
     markers.write_marker(tmp_path, 6, phase="periodic", samples_per_row=4, stats={"eval/raw_correct": 0.5})
     markers.marker_path(tmp_path, 6).rename(markers.marker_path(tmp_path, 7))

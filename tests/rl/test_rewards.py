@@ -1,5 +1,6 @@
 """Verdicts, the hard deadline, and the shaped reward."""
 
+import itertools
 import json
 import random
 import time
@@ -54,7 +55,7 @@ def test_direction_does_not_matter() -> None:
 
 def choice_or_base(pair: dict[str, str]) -> bool:
     """What a label may say and an answer may not, or the other way round."""
-    return pair["kind"] in ("choice", "broken")
+    return pair["kind"] in ("choice", "base", "broken")
 
 
 @pytest.mark.parametrize(
@@ -290,3 +291,43 @@ def test_a_box_may_introduce_its_answer(text: str) -> None:
 )
 def test_what_introduces_no_answer_is_none(text: str) -> None:
     assert not equal(candidate(rf"\boxed{{{text}}}"), "8")
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ("It costs 5 cents a day.", "5 cents"),
+        ("It costs $5 a day.", r"\$5"),
+        ("It takes 5 in all.", "5"),
+        ("面积是36平方厘米。", "36平方厘米"),
+        ("她还剩9页没有看。", "9"),
+        ("It is 5 °C outside.", "5 °C"),
+    ],
+)
+def test_a_number_of_the_last_line_keeps_its_unit(answer: str, found: str) -> None:
+    assert candidate(answer) == found
+
+
+def test_two_different_things_are_not_equal_however_they_are_written() -> None:
+    """Units that cannot be converted, each with each, in both directions, their spellings in turn."""
+    things = (
+        [r"\$5", "5 dollars", r"5\text{ USD}", "$5"],
+        ["5 cents", r"5\text{¢}", "5美分"],
+        ["15元", "¥15", "15 yuan"],
+        ["5 °C", r"5^\circ\text{C}", "5 degrees Celsius"],
+        ["5 °F", r"5^{\circ}F", "5 degrees Fahrenheit"],
+        ["5 m", r"5\text{ meters}", "5米"],
+        ["5 km", r"5\,\mathrm{km}", "5 kilometres", "5公里"],
+        [r"5\text{ m}^2", "5 square meters", "5平方米"],
+        ["5 km/h", "5 kilometers per hour", "5千米每小时"],
+        ["5 minutes", r"5\text{ min}", "5分钟"],
+        ["5 hours", r"5\text{ hrs}", "5小时"],
+        ["5 apples", r"5\text{ apples}"],
+        ["5 bananas", r"5\text{ bananas}"],
+        [r"5\%", "5 percent"],
+    )
+    for number, spellings in enumerate(things):
+        assert all(equal(one, other) for one, other in itertools.combinations(spellings, 2)), spellings
+        for place, others in enumerate(things):
+            one, other = spellings[place % len(spellings)], others[number % len(others)]
+            assert place == number or not equal(one, other), (one, other)

@@ -43,6 +43,9 @@ class EngineActor:
     def generate(self, requests: list[Request], sampling: Sampling) -> list[list[Response]]:
         return self.engine.generate(requests, sampling)
 
+    def version(self) -> int:
+        return self.engine.version
+
     def load(self, payload: Any, version: int) -> str:
         return self.engine.load(payload, version)
 
@@ -167,6 +170,16 @@ class Rollouts:
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Response]]:
         return self.collect(self.start(requests, sampling))
+
+    def versions(self) -> list[int]:
+        """That each engine holds."""
+        return list(
+            wait(
+                [engine.version.remote() for engine in self.engines],
+                self.settings.sync_timeout,
+                "Asking the engines for their version",
+            )
+        )
 
     def load(self, payload: Any, digest: str, version: int) -> None:
         """Give every engine new weights. Raises ZgcmError when one got other bytes."""

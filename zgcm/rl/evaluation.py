@@ -3,8 +3,10 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from zgcm.config.rl import Sampling
+from zgcm.errors import ZgcmError
 from zgcm.rl import markers
 from zgcm.rl.experience import by_domain
 from zgcm.rl.prompts import MIXED, Prompt
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
     from zgcm.rl.run import Run
 
 
-def evaluate(run: "Run", rollouts: "Rollouts", judges: Judges) -> dict[str, float]:
-    """Statistics of the version that the engines hold, as a marker keeps them.
+def evaluate(
+    run: "Run", rollouts: "Rollouts", judges: Judges, version: int
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Statistics of a version, which the engines hold, and what else its marker says of them (`audit`).
 
     Every version answers with the same seeds, so two versions differ by their weights alone.
     """
@@ -33,7 +37,45 @@ def evaluate(run: "Run", rollouts: "Rollouts", judges: Judges) -> dict[str, floa
         groups += rollouts.generate(requests[start : start + settings.batch_size], settings.sampling)
     limit = settings.sampling.max_new_tokens
     raw, not_judged = score(run, judges, valid, groups, limit, evaluating=True)
-    return statistics(valid, groups, raw, by_kind(not_judged), domain=run.stage.domain)
+    facts = audit(valid, groups, raw, version, settings.sampling, domain=run.stage.domain)
+    return statistics(valid, groups, raw, by_kind(not_judged), domain=run.stage.domain), facts
+
+
+def audit(
+    prompts: Sequence[Prompt],
+    groups: Sequence[Sequence[Response]],
+    raw: Sequence[Sequence[float]],
+    version: int,
+    sampling: Sampling,
+    *,
+    domain: str,
+) -> dict[str, Any]:
+    """The published audit, of the responses themselves and not of their dump: every prompt answered as often
+    as asked, by this version; of code every reward 0 or 1. Returns what a marker of code says. Raises
+    ZgcmError."""
+    where = f"the evaluation of version {version}"
+    answered = [len(group) for group in groups]
+    if answered != [sampling.n_samples] * len(prompts):
+        raise ZgcmError(
+            "Not every prompt has its responses", where=where, found=f"{sum(answered)} responses",
+            expected=f"{sampling.n_samples} to each of {len(prompts)} prompts",
+        )  # fmt: skip
+    others = {response.version for group in groups for response in group} - {version}
+    if others:
+        raise ZgcmError("Another version answered", where=where, found=f"version {min(others)}")
+    if domain != "code":
+        return {}
+    values = [value for group in raw for value in group]
+    if broken := [value for value in values if value not in (0, 1)]:
+        raise ZgcmError("A program passes or fails", where=where, found=str(broken[0]), expected="0 or 1")
+    return {
+        "rows": len(prompts),
+        "unique_task_ids": len({prompt.sample_id for prompt in prompts}),
+        "correct": int(sum(values)),
+        "score": sum(values) / len(values),
+        "valid": True,
+        "temperature": sampling.temperature,
+    }
 
 
 def statistics(

@@ -97,6 +97,7 @@ class Loop:
     def _gate(self) -> None:
         """Prove, before anything depends on it, that the engines sample from the learner's weights."""
         begun = time.monotonic()
+        before = self._versions()
         with self._timed("gate"):
             digest = self.sync(self.version)
             prompts = self.job.train[:PROBE_PROMPTS]
@@ -104,14 +105,29 @@ class Loop:
             probe = trajectories(prompts, groups, np.zeros(sum(map(len, groups))))
             gap = self.learners.compare(probe).gap_mean
         self._check_gap(gap)
+        after = self._versions()
+        if set(after.values()) != {self.version}:
+            raise ZgcmError(
+                "The engines hold another version after the sync", where=f"version {self.version}",
+                found=str(after),
+            )  # fmt: skip
         markers.write_gate(
             self.job.directory,
             self.version,
+            versions_before=before,
+            versions_after=after,
             transport=self.stage.weight_transport(),
             weights_checksum=digest,
             logprob_gap_mean=gap,
             elapsed_seconds=time.monotonic() - begun,
         )
+
+    def _versions(self) -> dict[str, int]:
+        """Of learner and engines; evaluations ask the same engines, and the published marker names both."""
+        engines = self.rollouts.versions()
+        if len(set(engines)) > 1:
+            raise ZgcmError("Rollout engines hold different versions", found=", ".join(map(str, engines)))
+        return {"actor": self.version, "rollout": engines[0], "eval_rollout": engines[0]}
 
     # --- one step ---------------------------------------------------------------------------------------
     def _step(self) -> None:
@@ -195,7 +211,7 @@ class Loop:
         marker = markers.read_marker(run.directory, self.version)
         if marker is None:
             with self._timed("evaluation"):
-                stats = evaluate(run, self.rollouts, self.judges)
+                stats, facts = evaluate(run, self.rollouts, self.judges, self.version)
             run.check_owner()
             marker = markers.write_marker(
                 run.directory,
@@ -204,6 +220,7 @@ class Loop:
                 samples_per_row=stage.evaluation.sampling.n_samples,
                 stats=stats,
                 domain=stage.domain,
+                facts=facts,
             )
         stats = marker["stats"]
         self.say(

@@ -86,8 +86,10 @@ def write_marker(
     samples_per_row: int,
     stats: Mapping[str, float],
     domain: str = "math",
+    facts: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write a marker (temporary file, rename). Keeps finite scalars, drops keys that end with `__count`."""
+    """Write a marker (temporary file, rename), with `facts` as they are. Of the statistics it keeps finite
+    scalars and drops keys that end with `__count`."""
     kept = {
         key: value
         for key, value in stats.items()
@@ -102,6 +104,7 @@ def write_marker(
         "run_id": run.name,
         "samples_per_row": samples_per_row,
         **MEANINGS[domain],
+        **(facts or {}),
         "stats": {**kept, "eval/model_version": version},
         "completed_at": now(),
     }

@@ -1,7 +1,8 @@
 # ruff: noqa: E501  (a program's lines stay together)
 """Programs that want a verdict they do not deserve, or the host. None defines `square` honestly.
 
-{name: program}; the test is `assert square(3) == 9 and square(4) == 16`.
+{name: program}; the test is `assert square(3) == 9 and square(4) == 16`. CANARY stands for the path of a file of
+the host, MARK for the name of a file that is nowhere on the host, VICTIM for the number of a process of it.
 """
 
 ANYTHING = """
@@ -55,6 +56,20 @@ HOSTILE = {
     "symlink out of the scratch space": (
         "import os\nos.symlink('/', '/tmp/link')\ntry: open('/tmp/link/usr/lib/x', 'w')\nexcept OSError: pass\n"
         "def square(x): return 0"
+    ),
+    "writes, removes, renames a file of the host": (
+        "import os\nfor act in (lambda: open('CANARY', 'w').write('x'), lambda: os.chmod('CANARY', 0),\n"
+        "            lambda: os.rename('CANARY', 'CANARY.x'), lambda: os.remove('CANARY')):\n"
+        "    try: act()\n    except OSError: pass\ndef square(x): return 9 if os.path.exists('CANARY') else 0"
+    ),
+    "leaves a file wherever it can": (
+        "import os\nfor where in ('/', '/tmp', '/var/tmp', '/dev', '/dev/shm', '/run', '/root', '/home', '/usr/lib',\n"
+        "              '/python', '/inside', os.path.dirname('CANARY')):\n"
+        "    try: open(where + '/MARK', 'w')\n    except OSError: pass\ndef square(x): return 0"
+    ),
+    "kills processes of the host": (
+        "import os\nfor p in (VICTIM, *range(1, 500)):\n    if p != os.getpid():\n"
+        "        try: os.kill(p, 9)\n        except OSError: pass\ndef square(x): return 0"
     ),
     "signals to the parent and to all": "import os\nos.kill(os.getppid(), 9)\nos.kill(-1, 9)",
     "stops the parent": "import os\nos.kill(os.getppid(), 19)\ndef square(x): return 0",

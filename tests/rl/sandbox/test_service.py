@@ -2,21 +2,20 @@
 
 import asyncio
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 import requests
+from a_service import TOKEN, Server, asset
 
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_bytes
@@ -27,14 +26,12 @@ from zgcm.rl.sandbox.assets import AssetError
 from zgcm.rl.sandbox.client import Client, SandboxRefused, SandboxUnavailable
 from zgcm.rl.sandbox.request import BadRequest, parse
 
-TOKEN = "t" * 32
-OPTIONS = ("--port", "0", "--slots", "2", "--queue", "3")
+OPTIONS = ("--slots", "2", "--queue", "3")
 TESTS = {
     "code": ["assert f(1) == 2", "assert f(2) == 3", "assert f(3) == 9"],
     "code_stdio": [{"input": "1\n", "output": "2"}],
 }
-PACKED = {task: json.dumps(tests).encode() for task, tests in TESTS.items()}
-HASHES = {task: sha256_bytes(packed) for task, packed in PACKED.items()}
+HASHES, PACKED = ({task: asset(tests)[part] for task, tests in TESTS.items()} for part in (0, 1))
 BODY = {
     "program": "def f(x): return x + 1",
     "asset_hash": HASHES["code"],
@@ -44,28 +41,13 @@ BODY = {
 }
 
 
-class Server:
-    def __init__(self, root: Path) -> None:
-        write_assets(root, {HASHES[task]: packed for task, packed in PACKED.items()})
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "zgcm.cli", "sandbox", "serve", "--assets", str(root), *OPTIONS],
-            env={**os.environ, "ZGCM_CODE_SANDBOX_TOKEN": TOKEN},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        self.url = self.process.stdout.readline().strip()
-        self.client = Client(self.url, TOKEN, pauses=())
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    made = Server(tmp_path_factory.mktemp("assets"))
+    made = Server(tmp_path_factory.mktemp("assets"), [*TESTS.values()], *OPTIONS)
     try:
         yield made
     finally:
-        made.process.terminate()
-        made.process.wait(30)
+        made.stop()
 
 
 def test_verdicts(server: Server) -> None:
@@ -95,11 +77,28 @@ def test_health_metrics_and_what_is_not_there(server: Server) -> None:
         health["attestation"][name] for name in ("seccomp", "host_uid")
     )
     assert health["token_sha256"] == sha256_bytes(TOKEN.encode())
+    identity = ("service_instance_id", "started_at", "sandbox_code_sha256", "asset_manifest_sha256")
+    assert all(isinstance(health[name], str) and health[name] for name in identity)
+    assert datetime.fromisoformat(health["started_at"]) <= datetime.now(UTC)
+    assert health["sandbox_mode"] == "attested-http"
+    assert health["sandbox_code_sha256"] == http.code_sha256(Path(http.__file__).parent)
     server.client.verify(BODY)
     metrics = requests.get(server.url + "/metrics", headers=good, timeout=10).text
     assert 'sandbox_tests_total{verdict="passed"}' in metrics and "sandbox_queued 0.0" in metrics
     answer = requests.get(server.url + "/nowhere", headers=good, timeout=10)
     assert (answer.status_code, answer.json()) == (404, {"error": "not_found"})
+
+
+def test_the_digest_of_the_code_covers_names_and_contents(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    one, other = tmp_path / "server.py", tmp_path / "inside" / "judge.py"
+    seen = set()
+    for path, text in ((one, "a"), (other, "b"), (one, "b"), (other, "a")):
+        path.write_text(text)
+        seen.add(http.code_sha256(tmp_path))
+    other.rename(tmp_path / "judge.py")
+    assert len(seen | {http.code_sha256(tmp_path)}) == 5
+    assert http.code_sha256(tmp_path) == sha256_bytes(b"judge.py\0a" + b"server.py\0b")
 
 
 def test_what_is_no_verdict(server: Server) -> None:
@@ -124,7 +123,7 @@ def test_a_full_queue_says_so_and_recovers(server: Server) -> None:
 
 @pytest.mark.slow
 def test_drain(tmp_path: Path) -> None:
-    server = Server(tmp_path)
+    server = Server(tmp_path, [*TESTS.values()], *OPTIONS)
     answers: list[Any] = []
     slow = {**BODY, "program": "import time\ntime.sleep(1)\ndef f(x): return x + 1"}
     asking = threading.Thread(target=lambda: answers.append(server.client.verify(slow)))

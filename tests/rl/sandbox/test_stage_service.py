@@ -17,6 +17,7 @@ from zgcm.config.rl import Sandbox
 from zgcm.errors import ZgcmError
 from zgcm.io import sha256_bytes, sha256_file
 from zgcm.rl.formats import write_assets
+from zgcm.rl.sandbox import service as service_module
 from zgcm.rl.sandbox import token
 from zgcm.rl.sandbox.client import Client, SandboxRefused, SandboxUnavailable
 from zgcm.rl.sandbox.service import RESTARTS, Service, check_attested, service
@@ -52,9 +53,14 @@ class Says:
 
     def __init__(self, **health: Any) -> None:
         self.said = health
+        self.asked = 0
 
     def health(self) -> dict[str, Any]:
+        self.asked += 1
         return self.said
+
+    def verify(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"score": 1.0}
 
 
 GOOD = {
@@ -86,6 +92,21 @@ def test_what_a_service_does_not_prove_does_not_hold(
     check_attested(Says(**GOOD), 512, None)  # type: ignore[arg-type]
     with pytest.raises(ZgcmError, match=named):
         check_attested(Says(**{**GOOD, **change}), 512, assets)  # type: ignore[arg-type]
+
+
+def test_a_service_elsewhere_is_attested_again_while_the_stage_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Service(SETTINGS.model_copy(update={"url": Says.url}), None, tmp_path / "log")
+    says = Says(**GOOD)
+    made.client = says  # type: ignore[assignment]
+    assert made.verify({}) == {"score": 1.0} and made.verify({}) == {"score": 1.0}
+    assert says.asked == 1, "not for every program"
+    says.said = {**GOOD, "attestation": {"seccomp": False}}
+    assert made.verify({}) == {"score": 1.0}
+    monkeypatch.setattr(service_module, "CHECK_SECONDS", 0.0)
+    with pytest.raises(ZgcmError, match="seccomp"):
+        made.verify({})
 
 
 def test_one_that_does_not_start_says_why(tmp_path: Path) -> None:

@@ -1,19 +1,14 @@
 """Nobody gets a verdict that the program did not earn; honest programs get theirs."""
 
-import threading
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from hostile_programs import ANYTHING, HOSTILE
+from hostile_programs import ANYTHING
 from sandbox_tasks import TASKS
 
 from zgcm.rl.sandbox.jail import Jail
 from zgcm.rl.sandbox.verdict import Sandbox, same_output, sandbox
 
-QUICK = ("fork bomb", "memory flood", "daemon", "os._exit(0)", "equal to everything", "prints the verdict")
-"""Of the hostile programs, those that the fast suite runs."""
 TEST = "assert square(3) == 9 and square(4) == 16"
 HONEST = "def square(x): return x * x"
 
@@ -24,37 +19,8 @@ def judge(a_jail: Jail) -> Iterator[Sandbox]:
         yield made
 
 
-def jailed() -> set[int]:
-    """Processes in user namespaces other than ours."""
-    found = set()
-    mine = Path("/proc/self/ns/user").readlink()
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if (path / "ns/user").readlink() != mine:
-                found.add(int(path.name))
-        except OSError:
-            continue
-    return found
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in HOSTILE]
-)
-def test_hostile(judge: Sandbox, name: str) -> None:
-    before, threads = jailed(), threading.active_count()
-    started = time.monotonic()
-    outcome = judge.call(HOSTILE[name], TEST, 1.0)
-    assert not outcome.passed, outcome
-    assert time.monotonic() - started < 20
-    end = time.monotonic() + 5
-    while (left := jailed() - before) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not left and threading.active_count() <= threads + 2
-    assert judge.call(HONEST, TEST, 10).passed  # the next one is served
-
-
-def test_enough_hostile_programs() -> None:
-    assert len(HOSTILE) >= 30 and len(TASKS) >= 20
+def test_enough_tasks() -> None:
+    assert len(TASKS) >= 20
 
 
 @pytest.mark.slow

@@ -43,6 +43,7 @@ _SYNONYMS = (
     (r"\\end\s*\{array\}", r"\\end{pmatrix}"),
     (rf"\\degree{_END}", r"^{\\circ}"),
     (r"\^\s*\\circ\b", r"^{\\circ}"),
+    (r"\\text\s*\{\s*(\^\{\\circ\}\s*[CF]?)\s*\}", r"\1"),
     (r"\\(?:left|right)\s*\.", ""),
     (
         rf"\\(?:left|right|bigl|bigr|Bigl|Bigr|biggl|biggr|big|Big|bigg|Bigg|displaystyle|textstyle|limits){_END}",
@@ -68,7 +69,8 @@ def spelled(text: str) -> str:
     text = unicodedata.normalize("NFKC", text)
     for symbol, command in _SYMBOLS.items():
         text = text.replace(symbol, command)
-    text = re.sub(r"\\\$|\$|\\\(|\\\)|(?<!\\)\\\[|(?<!\\)\\\]|\*\*(?=\S.*\*\*)", "", text)
+    text = re.sub(r"^([^$]*)(?<!\\)\$(?=\s*[-\d.])([^$]*)$", r"\1\\$\2", text)  # one alone opens no formula
+    text = re.sub(r"(?<!\\)\$|\\\(|\\\)|(?<!\\)\\\[|(?<!\\)\\\]|\*\*(?=\S.*\*\*)", "", text)
     for pattern, replacement in _SYNONYMS:
         text = re.sub(pattern, replacement, text)
     text = _braced_arguments(text)

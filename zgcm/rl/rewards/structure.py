@@ -325,8 +325,8 @@ def _same_quantity(found: str, gold: str, tolerance: float) -> bool:
     based = [_BASE.fullmatch(text) for text in (found, gold)]
     if any(based):
         digits = [match[1] if match else text for match, text in zip(based, (found, gold), strict=True)]
-        bases = {match[2] or match[3] for match in based if match}
-        return len(bases) == 1 and digits[0] == digits[1]
+        bases = [match and (match[2] or match[3]) for match in based]
+        return bases[0] in (None, bases[1]) and digits[0] == digits[1]
     one, other = quantity(found), quantity(gold)
     for a, b in readings(one, other):
         a, b = _determinant(_unwrapped(a)), _determinant(_unwrapped(b))

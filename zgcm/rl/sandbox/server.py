@@ -5,6 +5,7 @@ any more gets 503: the client asks again, and nothing is scored 0 for it.
 """
 
 import asyncio
+import hashlib
 import hmac
 import signal
 import threading
@@ -13,6 +14,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,6 +28,7 @@ from zgcm.rl.sandbox.request import BODY_BYTES, BadRequest, Verify, parse
 from zgcm.rl.sandbox.verdict import Outcome, Sandbox
 
 RETRY_SECONDS = 1
+CODE = Path(__file__).parent
 
 
 @dataclass
@@ -39,10 +42,12 @@ class Server:
     most_queued: int
     threads: ThreadPoolExecutor
     instance: str = field(default_factory=lambda: uuid.uuid4().hex)
+    started_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     queued: int = 0
     draining: bool = False
 
     def __post_init__(self) -> None:
+        self.code = code_sha256(CODE)
         self.registry = CollectorRegistry()
         self.requests = Counter("sandbox_requests", "Requests by answer", ["status"], registry=self.registry)
         self.tests = Counter("sandbox_tests", "Tests run, by verdict", ["verdict"], registry=self.registry)
@@ -77,10 +82,12 @@ class Server:
         return web.json_response(
             {
                 "status": "draining" if self.draining else "healthy",
-                "sandbox_mode": "bubblewrap-http",
+                "sandbox_mode": "attested-http",
                 "attestation": self.attestation,
                 "limits": asdict(self.sandbox.jail.limits),
                 "service_instance_id": self.instance,
+                "started_at": self.started_at,
+                "sandbox_code_sha256": self.code,
                 "token_sha256": sha256_bytes(self.token.encode()),
                 "asset_manifest_sha256": sha256_bytes((self.root / "manifest.json").read_bytes()),
                 "queued": self.queued,
@@ -124,6 +131,14 @@ class Server:
         self.draining = True
         while self.queued:
             await asyncio.sleep(0.05)
+
+
+def code_sha256(directory: Path) -> str:
+    """Of the sources in a directory: name, a zero byte and content of each, in the order of their names."""
+    total = hashlib.sha256()
+    for path in sorted(directory.rglob("*.py")):
+        total.update(path.relative_to(directory).as_posix().encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()
 
 
 def summary(outcomes: list[Outcome]) -> dict[str, Any]:

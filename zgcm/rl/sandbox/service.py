@@ -10,6 +10,7 @@ import secrets
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ STOP_SECONDS = 20.0
 RESTARTS = 3
 """Of a service of the stage's own, in one start of the stage."""
 REMOTE_REQUESTS = 32
+CHECK_SECONDS = 60.0
+"""Published: a service elsewhere may become another one while the stage runs, so it is attested again."""
 MOST_SLOTS = 32
 NO_PROPERTY = ("cgroup",)
 """Of an attestation: says what there is, and need not hold."""
@@ -47,13 +50,14 @@ class Service:
         self.lock = threading.RLock()  # starting anew counts retries
         self.restarts = 0
         self.retries = 0
+        self.checked = 0.0
 
     def start(self) -> None:
         """Raises ZgcmError when the service does not answer, or does not hold."""
         given = Path(self.settings.token_file) if self.settings.token_file else None
         url, token = self._started() if self.own else (str(self.settings.url), tokens.read(given))
         self.client = Client(url, token, float(self.settings.request_timeout), on_retry=self._count)
-        check_attested(self.client, self.settings.memory_mb, self.assets)
+        self._check()
 
     def verify(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer to a `/v1/verify`. Raises SandboxUnavailable when there is none after all attempts, and
@@ -61,6 +65,7 @@ class Service:
         while True:
             client = self.client
             try:
+                self._check_again()
                 return client.verify(body)
             except SandboxUnavailable:
                 if not self._revived(client):
@@ -96,6 +101,17 @@ class Service:
             self.stop()
             self.start()
             return True
+
+    def _check(self) -> None:
+        check_attested(self.client, self.settings.memory_mb, self.assets)
+        self.checked = time.monotonic()
+
+    def _check_again(self) -> None:
+        if self.own:
+            return
+        with self.lock:
+            if time.monotonic() - self.checked >= CHECK_SECONDS:
+                self._check()
 
     def _count(self) -> None:
         with self.lock:
