@@ -10,7 +10,9 @@ from typing import Any
 
 import psutil
 import pytest
+from requests_to_stop import asked_after
 
+from zgcm import stopping
 from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
 from zgcm.rl import actors, sync
@@ -141,6 +143,54 @@ def test_a_failed_engine_is_told_at_once_while_the_learner_sends(monkeypatch: py
     with pytest.raises(ZgcmError, match="could not drop its prefix cache"):
         sync.by_nccl(learners, rollouts, NOTHING, 1)
     assert time.monotonic() - begun < 60
+
+
+@pytest.fixture
+def learners(monkeypatch: pytest.MonkeyPatch, ray: None) -> Any:
+    """Of no use, and without a request to stop so far."""
+    monkeypatch.setattr(stopping, "received", [])
+    monkeypatch.setattr(actors, "LearnerActor", Stuck)
+    return actors.Learners(Path("policy"), RLStage.model_validate(PATIENT), cpu=True)
+
+
+def test_a_start_ends_as_soon_as_a_stop_is_asked(learners: Any) -> None:
+    learners.build()
+    begun = time.monotonic()
+    with (
+        pytest.raises(stopping.Interrupted) as caught,
+        stopping.deferring(),
+        asked_after(0.5, signal.SIGTERM),
+    ):
+        learners.wait_ready()
+    assert caught.value.code == 128 + signal.SIGTERM
+    assert time.monotonic() - begun < PATIENT["rollout"]["setup_timeout"] / 2
+
+
+def test_a_step_does_not_end_when_a_stop_is_asked(learners: Any) -> None:
+    with stopping.deferring() as asked, asked_after(0.5, signal.SIGTERM):
+        with pytest.raises(ZgcmError, match="A learner step took too long"):
+            actors.wait(learners.processes[0].step.remote(), SECONDS, "A learner step")
+        assert asked() == signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", stopping.REQUESTS)
+def test_what_a_handler_raises_keeps_its_exit_code(learners: Any, number: int) -> None:
+    """`zgcm rl --train-only` ends at once; Ray makes another exit of it, with code 1."""
+    before = [signal.getsignal(one) for one in stopping.REQUESTS]
+    stopping.end_in_order()
+    try:
+        with pytest.raises(stopping.Interrupted) as caught, asked_after(0.5, number):
+            learners.step([], 0, 1)
+    finally:
+        for one, handler in zip(stopping.REQUESTS, before, strict=True):
+            signal.signal(one, handler)
+    assert caught.value.code == 128 + number
+
+
+def test_ray_leaves_the_handlers_alone(ray: None) -> None:
+    """It is running; ray.init would have set another handler of SIGTERM, and one in C++ under it."""
+    handlers = [signal.getsignal(number) for number in stopping.REQUESTS]
+    assert not [one for one in handlers if getattr(one, "__module__", "").startswith("ray.")]
 
 
 def wait_up(learners: Any, rollouts: Any) -> None:

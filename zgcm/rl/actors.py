@@ -6,10 +6,12 @@ from the last recover point. The actors import torch and vLLM, this module does 
 """
 
 import socket
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zgcm import stopping
 from zgcm.config.rl import RLStage, Sampling
 from zgcm.errors import ZgcmError
 from zgcm.rl.trajectory import Comparison, Request, Response, Trajectory
@@ -149,7 +151,7 @@ class Rollouts:
 
     def wait_ready(self) -> None:
         calls = [engine.ready.remote() for engine in self.engines]
-        wait(calls, self.settings.setup_timeout, "Starting the rollout engines")
+        wait_starting(calls, self.settings.setup_timeout, "Starting the rollout engines")
 
     def start(self, requests: Sequence[Request], sampling: Sampling) -> list[Any]:
         """Begin to answer; `collect` returns the answers."""
@@ -198,13 +200,13 @@ class Learners:
         """Begin to load the policy; `wait_ready` waits for it."""
         address = ""
         if len(self.processes) > 1:
-            address = wait(self.processes[0].serve.remote(), START_SECONDS, "Starting the learner")
+            address = wait_starting(self.processes[0].serve.remote(), START_SECONDS, "Starting the learner")
         self._building = [
             process.build.remote(address, self._policy, self.stage) for process in self.processes
         ]
 
     def wait_ready(self) -> None:
-        wait(self._building, self.stage.rollout.setup_timeout, "Starting the learner")
+        wait_starting(self._building, self.stage.rollout.setup_timeout, "Starting the learner")
 
     def step(self, batch: Sequence[Trajectory], step: int, total_steps: int) -> dict[str, float]:
         return self._all("step", "A learner step", list(batch), step, total_steps)
@@ -247,14 +249,21 @@ def require_same(found: Sequence[str], digest: str, version: int) -> None:
             )
 
 
-def wait(calls: Any, seconds: float, what: str) -> Any:
+def wait_starting(calls: Any, seconds: float, what: str) -> Any:
+    """As `wait`, before there is anything to lose: raises Interrupted as soon as a stop was asked."""
+    return wait(calls, seconds, what, look_every=stopping.LOOK_AGAIN)
+
+
+def wait(calls: Any, seconds: float, what: str, *, look_every: float = 0.0) -> Any:
     """Results of Ray calls. Raises ZgcmError: the actor's own, or one that says what was too late; ActorLost
-    when a process is gone."""
-    import ray
+    when a process is gone. `look_every`: seconds between two looks for a request to stop; 0: none."""
     from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
     try:
-        return ray.get(calls, timeout=seconds)
+        return _get(calls, seconds, look_every)
+    except SystemExit as error:
+        stopping.end_if_asked()  # Ray makes exit code 1 of what a handler of signals raises
+        raise error
     except GetTimeoutError as error:
         raise ZgcmError(
             f"{what} took too long",
@@ -275,6 +284,22 @@ def wait(calls: Any, seconds: float, what: str) -> Any:
         if CONSTRUCTOR in str(error):  # it would raise the same again
             raise ZgcmError(f"{what} failed: its process died", found=found, hint=LOGS) from error
         raise lost(what, found) from error
+
+
+def _get(calls: Any, seconds: float, look_every: float) -> Any:
+    import ray
+    from ray.exceptions import GetTimeoutError
+
+    end = time.monotonic() + seconds
+    while look_every:
+        stopping.end_if_asked()
+        left = end - time.monotonic()
+        try:
+            return ray.get(calls, timeout=max(0.0, min(left, look_every)))
+        except GetTimeoutError:
+            if left <= look_every:
+                raise
+    return ray.get(calls, timeout=seconds)
 
 
 LOGS = "logs/ray of the run says more; the same command continues from the last recover point"

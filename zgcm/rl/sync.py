@@ -108,10 +108,10 @@ def _through_object_store(learners: "Learners", rollouts: "Rollouts", version: i
 
 def connect(learners: "Learners", rollouts: "Rollouts") -> "Description":
     """Bring the group up. Returns what will be sent. Raises ZgcmError after the deadline of a sync."""
-    from zgcm.rl.actors import START_SECONDS, wait
+    from zgcm.rl.actors import START_SECONDS, wait_starting
 
     source, settings = learners.processes[0], rollouts.settings
-    address = wait(source.address.remote(), START_SECONDS, "Finding the learner's address")
+    address = wait_starting(source.address.remote(), START_SECONDS, "Finding the learner's address")
     parallel = settings.tensor_parallel
     world = first_rank(len(rollouts.engines), parallel)
     calls = [source.join_transfer.remote(address, world)]
@@ -119,7 +119,7 @@ def connect(learners: "Learners", rollouts: "Rollouts") -> "Description":
         engine.join_transfer.remote(address, world, first_rank(number, parallel))
         for number, engine in enumerate(rollouts.engines)
     ]
-    return wait(calls, settings.sync_timeout, "Connecting the learner and the engines")[0]
+    return wait_starting(calls, settings.sync_timeout, "Connecting the learner and the engines")[0]
 
 
 def by_nccl(learners: "Learners", rollouts: "Rollouts", description: "Description", version: int) -> str:
