@@ -25,8 +25,9 @@ STAGE = {
     "domain": "math",
     "steps": 1,
     "prompts": {"kind": "files", "train": "a", "valid": "b"},
-    "rollout": {"setup_timeout": SECONDS, "request_timeout": SECONDS, "sync_timeout": SECONDS},
 }
+SETUP, REQUEST, SYNC = "rollout.setup_timeout", "rollout.request_timeout", "rollout.sync_timeout"
+LEARNER = "learner.timeout"
 PATIENT = STAGE | {"rollout": {"setup_timeout": 60}}
 NOTHING: Any = {"names": [], "dtype_names": [], "shapes": []}
 
@@ -78,39 +79,49 @@ def synchronise(learners: Any, rollouts: Any) -> None:
     rollouts.load(b"weights", "checksum", 1)
 
 
-CALLS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
-    "engine starts": (lambda learners, rollouts: rollouts.wait_ready(), "Starting the rollout engines"),
-    "rollout": (lambda learners, rollouts: rollouts.generate([], None), "Sampling responses"),
-    "sync": (synchronise, "Loading new weights"),
+CALLS: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "engine starts": (
+        lambda learners, rollouts: rollouts.wait_ready(),
+        "Starting the rollout engines",
+        SETUP,
+    ),
+    "rollout": (lambda learners, rollouts: rollouts.generate([], None), "Sampling responses", REQUEST),
+    "sync": (synchronise, "Loading new weights", SYNC),
     "learner starts": (
         lambda learners, rollouts: (learners.build(), learners.wait_ready()),
         "Starting the learner",
+        SETUP,
     ),
-    "update": (lambda learners, rollouts: learners.step([], 0, 1), "A learner step"),
-    "weights": (lambda learners, rollouts: learners.weights(), "Collecting the weights"),
+    "update": (lambda learners, rollouts: learners.step([], 0, 1), "A learner step", LEARNER),
+    "weights": (lambda learners, rollouts: learners.weights(), "Collecting the weights", SYNC),
     "group of a transfer": (
         lambda learners, rollouts: sync.connect(learners, rollouts),
         "Connecting the learner and the engines",
+        SYNC,
     ),
     "transfer": (
         lambda learners, rollouts: sync.by_nccl(learners, rollouts, NOTHING, 1),
         "Transferring new weights",
+        SYNC,
     ),
     "recover point": (
         lambda learners, rollouts: learners.save_state(Path("nowhere")),
         "Saving a recover point",
+        LEARNER,
     ),
 }
 
 
-@pytest.mark.parametrize(("call", "what"), CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize(("call", "what", "key"), CALLS.values(), ids=CALLS)
 @pytest.mark.usefixtures("ray")
 def test_a_stuck_process_is_an_error_after_its_deadline(
-    call: Callable[[Any, Any], Any], what: str, monkeypatch: pytest.MonkeyPatch
+    call: Callable[[Any, Any], Any], what: str, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The key of its kind alone says how long; the others' hours do not matter."""
     monkeypatch.setattr(actors, "EngineActor", Stuck)
     monkeypatch.setattr(actors, "LearnerActor", Stuck)
-    stage = RLStage.model_validate(STAGE)
+    section, _, name = key.partition(".")
+    stage = RLStage.model_validate(STAGE | {section: {name: SECONDS}})
     learners = actors.Learners(Path("policy"), stage, cpu=True)
     rollouts = actors.Rollouts(Path("policy"), stage, cpu=True)
     wait_up(learners, rollouts)
@@ -118,7 +129,7 @@ def test_a_stuck_process_is_an_error_after_its_deadline(
     with pytest.raises(ZgcmError, match=f"{what} took too long") as caught:
         call(learners, rollouts)
     assert SECONDS <= time.monotonic() - begun < SECONDS + 20
-    assert f"more than {SECONDS} s" in str(caught.value.found)
+    assert (caught.value.found, caught.value.where) == (f"more than {SECONDS} s", key)
     assert any(child.status() == psutil.STATUS_STOPPED for child in psutil.Process().children(recursive=True))
 
 
