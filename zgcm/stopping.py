@@ -1,8 +1,9 @@
 """Stopping when asked to: Ctrl-C (SIGINT) and `kill` (SIGTERM).
 
 A verb ends at once and removes its temporary files; training and RL save first (zgcm.train.launch,
-zgcm.rl.grpo). The process that runs the workflow passes the request on to the verbs of its running jobs,
-starts nothing more and waits for them. A second Ctrl-C ends everything at once.
+zgcm.rl.grpo), unless an RL stage is still starting (zgcm.rl.actors.wait_starting). The process that runs the
+workflow passes the request on to the verbs of its running jobs, starts nothing more and waits for them. A
+second Ctrl-C ends everything at once.
 
 A terminal sends Ctrl-C to every process in the foreground, so a verb hears of one request twice: from the
 terminal as SIGINT, from the workflow as SIGTERM. Slurm repeats SIGTERM too. So only a second SIGINT is a
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zgcm.errors import ZgcmError
 from zgcm.numbers import position
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 REQUESTS = (signal.SIGINT, signal.SIGTERM)
 VERB = ("zgcm", "zgcm.cli")  # among a process's first words: python .../zgcm VERB, python -m zgcm.cli VERB
 DYING = 10  # seconds: the kernel may take a while to free a large process
-LOOK_AGAIN = 0.3  # seconds: a job may be about to start its verb while the request comes
+LOOK_AGAIN = 0.3  # seconds: a job may start its verb while the request comes; who waits looks for a request
 
 received: list[int] = []
 """Signals that asked this process to stop, in their order."""
@@ -55,6 +56,20 @@ class Interrupted(SystemExit):
 
 def was_requested() -> bool:
     return bool(received)
+
+
+def end_if_asked() -> None:
+    """Raises Interrupted after a request: for code that waits where requests are only noted (`deferring`)."""
+    if received:
+        raise Interrupted(128 + received[0])
+
+
+def pause(seconds: float) -> None:
+    """Sleep; raises Interrupted as soon as a request was noted."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        end_if_asked()
+        time.sleep(min(left, LOOK_AGAIN))
 
 
 def impatient(numbers: list[int]) -> bool:
@@ -104,6 +119,35 @@ def answering(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Inside the block requests wait, and nobody else may answer them; then the handlers of before do.
+
+    For ray.init and ray.shutdown. The first sets a handler of SIGTERM that kills Ray and exits with 1, and
+    another one under Python's that prints a stack; the second leaves SIGTERM to the system, so that one in
+    its last second ends the process.
+    """
+    waiting: list[int] = []
+    set_handler = signal.signal
+
+    def refuse(number: int, handler: Any) -> Any:
+        return signal.getsignal(number) if number in REQUESTS else set_handler(number, handler)
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        waiting.append(number)
+
+    before = {number: set_handler(number, wait) for number in REQUESTS}
+    signal.signal = refuse  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        signal.signal = set_handler
+        for number, earlier in before.items():
+            set_handler(number, earlier)
+        for request in waiting:
+            signal.raise_signal(request)
 
 
 # --- the workflow ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from tests.train.commands import done, losses, run_directory
 from tests.train.workspace import make, write_recipe
 from tests.workflow.jobs import CHECKOUT
+from zgcm import stopping
 from zgcm.train import attempts
 from zgcm.train.checkpoints import complete_iterations
 
@@ -55,6 +57,24 @@ def test_a_verb_ends_at_once_and_leaves_nothing(tmp_path: Path, number: signal.S
         "zgcm: Stopped at your request; nothing half-made was left. The same command goes on."
     ]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", stopping.REQUESTS)
+def test_held_requests_reach_only_the_handler_of_before(number: signal.Signals) -> None:
+    def of_somebody_else(number: int, frame: Any) -> None:
+        raise AssertionError("somebody else took the request over")
+
+    seen: list[int] = []
+    earlier = signal.signal(number, lambda number, frame: seen.append(number))
+    try:
+        mine = signal.getsignal(number)
+        with stopping.held():
+            signal.signal(number, of_somebody_else)
+            signal.raise_signal(number)
+            assert not seen
+        assert seen == [number] and signal.getsignal(number) is mine
+    finally:
+        signal.signal(number, earlier)
 
 
 def prepared(root: Path) -> Path:

@@ -10,7 +10,9 @@ from typing import Any
 
 import psutil
 import pytest
+from requests_to_stop import asked_after
 
+from zgcm import stopping
 from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
 from zgcm.rl import actors, sync
@@ -23,8 +25,9 @@ STAGE = {
     "domain": "math",
     "steps": 1,
     "prompts": {"kind": "files", "train": "a", "valid": "b"},
-    "rollout": {"setup_timeout": SECONDS, "request_timeout": SECONDS, "sync_timeout": SECONDS},
 }
+SETUP, REQUEST, SYNC = "rollout.setup_timeout", "rollout.request_timeout", "rollout.sync_timeout"
+LEARNER = "learner.timeout"
 PATIENT = STAGE | {"rollout": {"setup_timeout": 60}}
 NOTHING: Any = {"names": [], "dtype_names": [], "shapes": []}
 
@@ -76,39 +79,49 @@ def synchronise(learners: Any, rollouts: Any) -> None:
     rollouts.load(b"weights", "checksum", 1)
 
 
-CALLS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
-    "engine starts": (lambda learners, rollouts: rollouts.wait_ready(), "Starting the rollout engines"),
-    "rollout": (lambda learners, rollouts: rollouts.generate([], None), "Sampling responses"),
-    "sync": (synchronise, "Loading new weights"),
+CALLS: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "engine starts": (
+        lambda learners, rollouts: rollouts.wait_ready(),
+        "Starting the rollout engines",
+        SETUP,
+    ),
+    "rollout": (lambda learners, rollouts: rollouts.generate([], None), "Sampling responses", REQUEST),
+    "sync": (synchronise, "Loading new weights", SYNC),
     "learner starts": (
         lambda learners, rollouts: (learners.build(), learners.wait_ready()),
         "Starting the learner",
+        SETUP,
     ),
-    "update": (lambda learners, rollouts: learners.step([], 0, 1), "A learner step"),
-    "weights": (lambda learners, rollouts: learners.weights(), "Collecting the weights"),
+    "update": (lambda learners, rollouts: learners.step([], 0, 1), "A learner step", LEARNER),
+    "weights": (lambda learners, rollouts: learners.weights(), "Collecting the weights", SYNC),
     "group of a transfer": (
         lambda learners, rollouts: sync.connect(learners, rollouts),
         "Connecting the learner and the engines",
+        SYNC,
     ),
     "transfer": (
         lambda learners, rollouts: sync.by_nccl(learners, rollouts, NOTHING, 1),
         "Transferring new weights",
+        SYNC,
     ),
     "recover point": (
         lambda learners, rollouts: learners.save_state(Path("nowhere")),
         "Saving a recover point",
+        LEARNER,
     ),
 }
 
 
-@pytest.mark.parametrize(("call", "what"), CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize(("call", "what", "key"), CALLS.values(), ids=CALLS)
 @pytest.mark.usefixtures("ray")
 def test_a_stuck_process_is_an_error_after_its_deadline(
-    call: Callable[[Any, Any], Any], what: str, monkeypatch: pytest.MonkeyPatch
+    call: Callable[[Any, Any], Any], what: str, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The key of its kind alone says how long; the others' hours do not matter."""
     monkeypatch.setattr(actors, "EngineActor", Stuck)
     monkeypatch.setattr(actors, "LearnerActor", Stuck)
-    stage = RLStage.model_validate(STAGE)
+    section, _, name = key.partition(".")
+    stage = RLStage.model_validate(STAGE | {section: {name: SECONDS}})
     learners = actors.Learners(Path("policy"), stage, cpu=True)
     rollouts = actors.Rollouts(Path("policy"), stage, cpu=True)
     wait_up(learners, rollouts)
@@ -116,7 +129,7 @@ def test_a_stuck_process_is_an_error_after_its_deadline(
     with pytest.raises(ZgcmError, match=f"{what} took too long") as caught:
         call(learners, rollouts)
     assert SECONDS <= time.monotonic() - begun < SECONDS + 20
-    assert f"more than {SECONDS} s" in str(caught.value.found)
+    assert (caught.value.found, caught.value.where) == (f"more than {SECONDS} s", key)
     assert any(child.status() == psutil.STATUS_STOPPED for child in psutil.Process().children(recursive=True))
 
 
@@ -141,6 +154,54 @@ def test_a_failed_engine_is_told_at_once_while_the_learner_sends(monkeypatch: py
     with pytest.raises(ZgcmError, match="could not drop its prefix cache"):
         sync.by_nccl(learners, rollouts, NOTHING, 1)
     assert time.monotonic() - begun < 60
+
+
+@pytest.fixture
+def learners(monkeypatch: pytest.MonkeyPatch, ray: None) -> Any:
+    """Of no use, and without a request to stop so far."""
+    monkeypatch.setattr(stopping, "received", [])
+    monkeypatch.setattr(actors, "LearnerActor", Stuck)
+    return actors.Learners(Path("policy"), RLStage.model_validate(PATIENT), cpu=True)
+
+
+def test_a_start_ends_as_soon_as_a_stop_is_asked(learners: Any) -> None:
+    learners.build()
+    begun = time.monotonic()
+    with (
+        pytest.raises(stopping.Interrupted) as caught,
+        stopping.deferring(),
+        asked_after(0.5, signal.SIGTERM),
+    ):
+        learners.wait_ready()
+    assert caught.value.code == 128 + signal.SIGTERM
+    assert time.monotonic() - begun < PATIENT["rollout"]["setup_timeout"] / 2
+
+
+def test_a_step_does_not_end_when_a_stop_is_asked(learners: Any) -> None:
+    with stopping.deferring() as asked, asked_after(0.5, signal.SIGTERM):
+        with pytest.raises(ZgcmError, match="A learner step took too long"):
+            actors.wait(learners.processes[0].step.remote(), SECONDS, "A learner step")
+        assert asked() == signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", stopping.REQUESTS)
+def test_what_a_handler_raises_keeps_its_exit_code(learners: Any, number: int) -> None:
+    """`zgcm rl --train-only` ends at once; Ray makes another exit of it, with code 1."""
+    before = [signal.getsignal(one) for one in stopping.REQUESTS]
+    stopping.end_in_order()
+    try:
+        with pytest.raises(stopping.Interrupted) as caught, asked_after(0.5, number):
+            learners.step([], 0, 1)
+    finally:
+        for one, handler in zip(stopping.REQUESTS, before, strict=True):
+            signal.signal(one, handler)
+    assert caught.value.code == 128 + number
+
+
+def test_ray_leaves_the_handlers_alone(ray: None) -> None:
+    """It is running; ray.init would have set another handler of SIGTERM, and one in C++ under it."""
+    handlers = [signal.getsignal(number) for number in stopping.REQUESTS]
+    assert not [one for one in handlers if getattr(one, "__module__", "").startswith("ray.")]
 
 
 def wait_up(learners: Any, rollouts: Any) -> None:

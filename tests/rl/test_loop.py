@@ -6,6 +6,8 @@ test_stage.py does the latter to real processes, at a few moments.
 import json
 import random
 import shutil
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,16 @@ from bandit import DIGITS, prepare
 from fakes import NOTHING, Engine, Killed, Moments, use
 from tokenizers import Tokenizer
 
+from zgcm import stopping
 from zgcm.config.load import load_recipe
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout
 from zgcm.rl import run
 from zgcm.rl.markers import PHASES
+from zgcm.stopping import Interrupted, Stopped
 
 KILLS_IN_A_ROW = 12
+REQUESTS = 12
 
 
 class Stage:
@@ -35,9 +40,9 @@ class Stage:
         texts = [f"w</think>\\boxed{{{digit}}}<|endoftext|>" for digit in DIGITS]
         self.answers = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
 
-    def train(self, root: Path, fatal: int | None = None) -> Moments:
+    def train(self, root: Path, fatal: int | None = None, moments: Moments | None = None) -> Moments:
         """The stage from wherever `root` is, to its end or to the fatal moment."""
-        moments = Moments(fatal)
+        moments = moments or Moments(fatal)
         layout = Layout(root / "results")
         here = replace(self.prepared, directory=layout.runs("rl_math") / self.facts["run_id"])
         with pytest.MonkeyPatch.context() as patch:
@@ -129,6 +134,58 @@ def test_killed_again_and_again(stage: Stage, tmp_path: Path) -> None:
             continue
     stage.train(root)
     assert end(root) == end(tmp_path / "undisturbed")
+
+
+class Asked(Moments):
+    """At the moment a request to stop comes, and nothing dies of it."""
+
+    def pass_by(self, name: str) -> None:
+        self.names.append(name)
+        if len(self.names) == self.fatal:
+            signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.fixture
+def answering_requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """As in a verb; the function forgets earlier requests."""
+    before = {number: signal.getsignal(number) for number in stopping.REQUESTS}
+    stopping.end_in_order()
+    yield lambda: monkeypatch.setattr(stopping, "received", [])
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_request_to_stop_at_any_moment_loses_nothing(
+    stage: Stage, tmp_path: Path, answering_requests: Callable[[], None]
+) -> None:
+    names = stage.train(tmp_path / "undisturbed").names
+    expected = end(tmp_path / "undisturbed")
+    draw = random.Random(8)
+    stopped = 0
+    for moment in sorted(draw.sample(range(1, len(names) + 1), REQUESTS)):
+        answering_requests()
+        moments, root = Asked(moment), tmp_path / str(moment)
+        try:
+            stage.train(root, moments=moments)
+        except (Stopped, Interrupted) as stop:
+            assert stop.code == 128 + signal.SIGTERM
+            stopped += 1
+            assert moments.names[moment:].count("before Learner.step") <= 1, "it goes on after the step"
+        answering_requests()
+        stage.train(root)
+        assert end(root) == expected, f"asked {names[moment - 1]} ({moment})"
+    assert stopped > REQUESTS / 2
+
+
+def test_asked_to_stop_before_the_first_step_it_samples_no_more(
+    stage: Stage, tmp_path: Path, answering_requests: Callable[[], None]
+) -> None:
+    answering_requests()
+    names = stage.train(tmp_path / "undisturbed").names
+    moments = Asked(names.index("before Learner.compare") + 1)
+    with pytest.raises(Stopped, match="rl_math had saved no step yet"):
+        stage.train(tmp_path / "asked", moments=moments)
+    assert moments.names.count("before Engine.start") == 1, "the gate's, and no evaluation"
 
 
 def test_what_the_error_of_a_missing_evaluation_says_helps(stage: Stage, tmp_path: Path) -> None:

@@ -1,15 +1,18 @@
 """What a stage does about a lost process: a new start after a pause, a few times; nothing about the rest."""
 
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, NodeDiedError, RayTaskError
+from requests_to_stop import asked_after
 
 from zgcm import stopping
 from zgcm.errors import ZgcmError
+from zgcm.io import read_json
 from zgcm.rl import actors, attempts, recover, restarts
 from zgcm.rl.actors import ActorLost
 from zgcm.stopping import Stopped
@@ -20,7 +23,7 @@ LOST = ActorLost("A learner step failed: its process died", found="worker died\n
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
-    monkeypatch.setattr(restarts, "sleep", found.append)
+    monkeypatch.setattr(restarts, "pause", found.append)
     return found
 
 
@@ -86,6 +89,23 @@ def test_what_fails_after_a_request_to_stop_is_the_stop(
         assert caught.value.code == 128 + signal.SIGTERM
         assert said == [f"rl_math: failed after the request to stop: {error}"]
     assert not pauses and not (tmp_path / "stopped.json").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR2])
+def test_a_request_ends_the_pause_before_a_new_start(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "received", [])
+    with (
+        pytest.raises(Stopped, match="rl_math had saved no step yet") as caught,
+        attempts.attempt(tmp_path, lambda: 0),
+        stopping.deferring(),
+        asked_after(0.1, number),
+    ):
+        begun = time.monotonic()
+        restarts.until_kept("rl_math", 4, tmp_path, training(LOST, "never"), lambda line: None)
+    assert caught.value.code == 128 + number and time.monotonic() - begun < restarts.BACK_OFF_SECONDS[0]
+    assert read_json(tmp_path / "run.json")["attempts"][0]["stopped_on_request"]
 
 
 class Calls:

@@ -268,7 +268,11 @@ def test_ten_kills_at_random_moments_leave_the_log_of_an_undisturbed_run(tmp_pat
 def test_an_engine_that_stands_still_is_an_error_in_time(undisturbed: Path, tmp_path: Path) -> None:
     """SIGSTOP: it neither answers nor dies, as a stuck collective."""
     patience = 30
-    arguments = prepare(tmp_path, rollout={"sync_timeout": patience, "request_timeout": patience})
+    arguments = prepare(
+        tmp_path,
+        rollout={"sync_timeout": patience, "request_timeout": patience},
+        learner={"timeout": patience},
+    )
     process = start(arguments, tmp_path / "log")
     wait_for_steps(tmp_path, process, 1)
     group = psutil.Process(process.pid).children(recursive=True)

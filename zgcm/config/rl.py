@@ -111,9 +111,9 @@ class Rollout(Section):
     disable_sliding_window: bool = False
     """Attend to everything in every layer; not what the model was trained with."""
     setup_timeout: PositiveInt = execution(3600)
-    """Seconds for an engine to start."""
+    """Seconds for the engines to start, for the learner, and for the nodes of a job to join Ray."""
     request_timeout: PositiveInt = execution(14400)
-    """Seconds for all responses of a step or an evaluation, and for a step of the learner or a save."""
+    """Seconds for the responses to a batch of prompts, which the engines get at once."""
     sync_timeout: PositiveInt = execution(1800)
     """Seconds for new weights to reach every engine; without it a stuck broadcast would hang for ever."""
 
@@ -258,6 +258,8 @@ class Learner(Section):
     """The model has none; kept from the published configuration."""
     processes: PositiveInt = execution(1)
     """FSDP2 ranks."""
+    timeout: PositiveInt = execution(14400)
+    """Seconds for one call: a step, the log-probabilities of a batch, a save or a load."""
     weight_transfer: Literal["auto", "nccl", "object_store"] = execution("auto")
     """How new weights reach the engines: from GPU to GPU, or through host memory. `auto`: `nccl` on GPUs."""
 

@@ -6,10 +6,12 @@ from the last recover point. The actors import torch and vLLM, this module does 
 """
 
 import socket
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zgcm import stopping
 from zgcm.config.rl import RLStage, Sampling
 from zgcm.errors import ZgcmError
 from zgcm.rl.trajectory import Comparison, Request, Response, Trajectory
@@ -22,6 +24,7 @@ START_SECONDS = 120
 DEATH_SECONDS = 10.0
 """After one process's error, to hear of the death of another one that caused it: gloo tells its peers at
 once, Ray's own look at its processes takes up to a few seconds."""
+SETUP, SYNC = "rollout.setup_timeout", "rollout.sync_timeout"
 LOST_BEHIND = ("EngineDeadError", "DistBackendError", "DistNetworkError", "RuntimeError: Executor failed.")
 """How the error of a living actor begins when it lost a worker of vLLM or a peer in NCCL."""
 
@@ -152,7 +155,7 @@ class Rollouts:
 
     def wait_ready(self) -> None:
         calls = [engine.ready.remote() for engine in self.engines]
-        wait(calls, self.settings.setup_timeout, "Starting the rollout engines")
+        wait_starting(calls, self.settings.setup_timeout, "Starting the rollout engines", SETUP)
 
     def start(self, requests: Sequence[Request], sampling: Sampling) -> list[Any]:
         """Begin to answer; `collect` returns the answers."""
@@ -164,7 +167,7 @@ class Rollouts:
 
     def collect(self, calls: list[Any]) -> list[list[Response]]:
         """Responses of each request, in the order of the requests."""
-        parts = wait(calls, self.settings.request_timeout, "Sampling responses")
+        parts = wait(calls, self.settings.request_timeout, "Sampling responses", "rollout.request_timeout")
         total = sum(map(len, parts))
         return [parts[index % len(parts)][index // len(parts)] for index in range(total)]
 
@@ -184,7 +187,8 @@ class Rollouts:
     def load(self, payload: Any, digest: str, version: int) -> None:
         """Give every engine new weights. Raises ZgcmError when one got other bytes."""
         calls = [engine.load.remote(payload, version) for engine in self.engines]
-        require_same(wait(calls, self.settings.sync_timeout, "Loading new weights"), digest, version)
+        found = wait(calls, self.settings.sync_timeout, "Loading new weights", SYNC)
+        require_same(found, digest, version)
 
 
 class Learners:
@@ -211,13 +215,13 @@ class Learners:
         """Begin to load the policy; `wait_ready` waits for it."""
         address = ""
         if len(self.processes) > 1:
-            address = wait(self.processes[0].serve.remote(), START_SECONDS, "Starting the learner")
+            address = wait_starting(self.processes[0].serve.remote(), START_SECONDS, "Starting the learner")
         self._building = [
             process.build.remote(address, self._policy, self.stage) for process in self.processes
         ]
 
     def wait_ready(self) -> None:
-        wait(self._building, self.stage.rollout.setup_timeout, "Starting the learner")
+        wait_starting(self._building, self.stage.rollout.setup_timeout, "Starting the learner", SETUP)
 
     def step(self, batch: Sequence[Trajectory], step: int, total_steps: int) -> dict[str, float]:
         return self._all("step", "A learner step", list(batch), step, total_steps)
@@ -229,7 +233,8 @@ class Learners:
         """A reference to the weights, which stay in the object store, and their checksum."""
         calls = [process.weights.options(num_returns=2).remote() for process in self.processes]
         digests = [digest for _, digest in calls]
-        return calls[0][0], wait(digests, self.stage.rollout.sync_timeout, "Collecting the weights")[0]
+        found = wait(digests, self.stage.rollout.sync_timeout, "Collecting the weights", SYNC)
+        return calls[0][0], found[0]
 
     def save_policy(self, directory: Path) -> str:
         return self._all("save_policy", "Saving the policy", str(directory))
@@ -245,7 +250,7 @@ class Learners:
 
         shared = [ray.put(argument) for argument in arguments]
         calls = [getattr(process, method).remote(*shared) for process in self.processes]
-        return wait(calls, self.stage.rollout.request_timeout, what)[0]
+        return wait(calls, self.stage.learner.timeout, what, "learner.timeout")[0]
 
 
 def require_same(found: Sequence[str], digest: str, version: int) -> None:
@@ -260,17 +265,26 @@ def require_same(found: Sequence[str], digest: str, version: int) -> None:
             )
 
 
-def wait(calls: Any, seconds: float, what: str) -> Any:
+def wait_starting(calls: Any, seconds: float, what: str, key: str = "") -> Any:
+    """As `wait`, before there is anything to lose: raises Interrupted as soon as a stop was asked."""
+    return wait(calls, seconds, what, key, look_every=stopping.LOOK_AGAIN)
+
+
+def wait(calls: Any, seconds: float, what: str, key: str = "", *, look_every: float = 0.0) -> Any:
     """Results of Ray calls. Raises ZgcmError: the actor's own, or one that says what was too late; ActorLost
-    when a process is gone."""
-    import ray
+    when a process is gone. `key`: where the recipe gives the seconds. `look_every`: seconds between two looks
+    for a request to stop; 0: none."""
     from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
     try:
-        return ray.get(calls, timeout=seconds)
+        return _get(calls, seconds, look_every)
+    except SystemExit as error:
+        stopping.end_if_asked()  # Ray makes exit code 1 of what a handler of signals raises
+        raise error
     except GetTimeoutError as error:
         raise ZgcmError(
             f"{what} took too long",
+            where=key,
             found=f"more than {seconds:g} s",
             hint="the same command continues from the last recover point",
         ) from error
@@ -288,6 +302,22 @@ def wait(calls: Any, seconds: float, what: str) -> Any:
         if CONSTRUCTOR in str(error):  # it would raise the same again
             raise ZgcmError(f"{what} failed: its process died", found=found, hint=LOGS) from error
         raise lost(what, found) from error
+
+
+def _get(calls: Any, seconds: float, look_every: float) -> Any:
+    import ray
+    from ray.exceptions import GetTimeoutError
+
+    end = time.monotonic() + seconds
+    while look_every:
+        stopping.end_if_asked()
+        left = end - time.monotonic()
+        try:
+            return ray.get(calls, timeout=max(0.0, min(left, look_every)))
+        except GetTimeoutError:
+            if left <= look_every:
+                raise
+    return ray.get(calls, timeout=seconds)
 
 
 LOGS = "logs/ray of the run says more; the same command continues from the last recover point"

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from zgcm import stopping
 from zgcm.errors import ZgcmError
 from zgcm.io import write_text
 
@@ -26,23 +27,21 @@ ENVIRONMENT = {
 def ray_cluster(*, cpus: int, gpus: int, logs: Path) -> Iterator[None]:
     """Ray of this machine inside the block. On failure Ray's own logs are kept in `logs`."""
     os.environ.update(ENVIRONMENT)
-    import ray
 
     directory = start_local(cpus=cpus, gpus=gpus, logs=logs)
+    failed = False
     try:
         yield
-    except BaseException:
-        ray.shutdown()
-        keep_logs(directory, logs)
+    except Exception as error:
+        failed = not isinstance(error, stopping.Stopped)
         raise
     finally:
-        ray.shutdown()
-        shutil.rmtree(directory, ignore_errors=True)
+        end_local(directory, logs if failed else None)
         logs.with_name("ray_directory").unlink(missing_ok=True)
 
 
 def start_local(*, cpus: int, gpus: int, logs: Path) -> Path:
-    """Start Ray on this machine and return its directory. Raises ZgcmError.
+    """Start Ray on this machine and return its directory. Raises ZgcmError, Interrupted when asked to stop.
 
     Ray waits 30 s for itself and no longer, which a busy machine can exceed: hence several attempts.
     """
@@ -55,26 +54,41 @@ def start_local(*, cpus: int, gpus: int, logs: Path) -> Path:
         directory = Path(tempfile.mkdtemp(prefix="zg", dir=short_directory()))
         write_text(note, str(directory))
         try:
-            ray.init(
-                address="local",
-                num_cpus=cpus,
-                num_gpus=gpus,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                object_store_memory=OBJECT_STORE_BYTES if gpus == 0 else None,
-                _temp_dir=str(directory),
-            )
+            with stopping.held():
+                ray.init(
+                    address="local",
+                    num_cpus=cpus,
+                    num_gpus=gpus,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    object_store_memory=OBJECT_STORE_BYTES if gpus == 0 else None,
+                    _temp_dir=str(directory),
+                )
+            stopping.end_if_asked()
             return directory
+        except stopping.Interrupted:
+            end_local(directory, None)
+            raise
         except Exception as error:
-            ray.shutdown()
-            keep_logs(directory, logs)
-            shutil.rmtree(directory, ignore_errors=True)
+            end_local(directory, logs)
+            stopping.end_if_asked()
             if attempt == START_ATTEMPTS:
                 raise ZgcmError(
                     "Ray does not start", where=str(logs), found=str(error), hint="is the machine overloaded?"
                 ) from error
     raise AssertionError
+
+
+def end_local(directory: Path, logs: Path | None) -> None:
+    """Stop this machine's Ray and remove its directory; keep its own logs in `logs`."""
+    import ray
+
+    with stopping.held():
+        ray.shutdown()
+    if logs is not None:
+        keep_logs(directory, logs)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def short_directory() -> str:

@@ -63,6 +63,7 @@ class Loop:
         """From the last recover point (or the start) to the last step, evaluations and policies included."""
         self._resume()
         self._gate()
+        self._stop_if_asked()
         self._finish_version(resumed=self.version > 0)
         while self.version < self.stage.steps:
             self._stop_if_asked()

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import psutil
 
+from zgcm import stopping
 from zgcm.config.resources import Resources
 from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
@@ -52,12 +53,14 @@ def ray_for(stage: RLStage, actors: int, logs: Path) -> Iterator[None]:
     with ray_nodes(stage.resources, logs.with_name("ray_nodes"), seconds) as address:
         import ray
 
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        with stopping.held():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         try:
             wait_for_nodes(stage.resources.nodes, seconds)
             yield
         finally:
-            ray.shutdown()
+            with stopping.held():
+                ray.shutdown()
 
 
 @contextlib.contextmanager
@@ -110,6 +113,7 @@ def start_command(rank: int, master: str, port: str, gpus: str, cores: str, dire
 def _address(process: subprocess.Popen[bytes], told: Path, seconds: float, logs: Path) -> str:
     end = time.monotonic() + seconds
     while not told.exists():
+        stopping.end_if_asked()
         if process.poll() is not None or time.monotonic() > end:
             said = logs.with_name(f"{logs.name}.launch.log").read_text(errors="replace").strip().splitlines()
             raise ZgcmError(
@@ -136,6 +140,7 @@ def wait_for_nodes(nodes: int, seconds: float) -> None:
 
     end = time.monotonic() + seconds
     while (found := sum(node["Alive"] for node in ray.nodes())) < nodes:
+        stopping.end_if_asked()
         if time.monotonic() > end:
             raise ZgcmError(
                 "Not all nodes of the job joined Ray",

@@ -7,13 +7,12 @@ again with the same inputs, so they are not tried again.
 
 from collections.abc import Callable
 from pathlib import Path
-from time import sleep
 
 from zgcm import stopping
 from zgcm.errors import ZgcmError
 from zgcm.rl import recover
 from zgcm.rl.actors import ActorLost
-from zgcm.stopping import Stopped, how_far
+from zgcm.stopping import Interrupted, Stopped, how_far, pause
 
 BACK_OFF_SECONDS = (5.0, 30.0, 120.0)
 """Before each new start; then the error is the stage's. A new recover point begins the count again."""
@@ -22,6 +21,17 @@ BACK_OFF_SECONDS = (5.0, 30.0, 120.0)
 def until_kept[T](name: str, steps: int, run: Path, train: Callable[[], T], say: Callable[[str], None]) -> T:
     """What `train` returns, called again when it lost a process. Raises its error otherwise; Stopped when a
     stop was asked: Slurm's SIGTERM reaches Ray's processes too, which may die of it during the last step."""
+    try:
+        return _until_kept(name, steps, run, train, say)
+    except Interrupted as error:
+        raise _stopped(name, steps, run) from error
+
+
+def _stopped(name: str, steps: int, run: Path) -> Stopped:
+    return Stopped(stopping.received[0], how_far(name, recover.newest_step(run), steps))
+
+
+def _until_kept[T](name: str, steps: int, run: Path, train: Callable[[], T], say: Callable[[str], None]) -> T:
     lost = 0
     while True:
         begun_at = recover.newest_step(run)
@@ -32,8 +42,7 @@ def until_kept[T](name: str, steps: int, run: Path, train: Callable[[], T], say:
         except Exception as error:
             if stopping.received:
                 say(f"{name}: failed after the request to stop: {error}")
-                reached = recover.newest_step(run)
-                raise Stopped(stopping.received[0], how_far(name, reached, steps)) from error
+                raise _stopped(name, steps, run) from error
             loss = as_lost(error)
             if loss is None:
                 raise
@@ -41,13 +50,13 @@ def until_kept[T](name: str, steps: int, run: Path, train: Callable[[], T], say:
             lost = 1 if reached > begun_at else lost + 1
             if lost > len(BACK_OFF_SECONDS):
                 raise loss from error
-        pause = BACK_OFF_SECONDS[lost - 1]
+        seconds = BACK_OFF_SECONDS[lost - 1]
         why = " ".join(f"{loss.what} ({loss.found})".split())
         say(
-            f"{name}: {why}; a new start in {pause:g} s, from step {reached} "
+            f"{name}: {why}; a new start in {seconds:g} s, from step {reached} "
             f"({lost} of {len(BACK_OFF_SECONDS)} without a recover point in between)"
         )
-        sleep(pause)
+        pause(seconds)
 
 
 def as_lost(error: Exception) -> ActorLost | None:

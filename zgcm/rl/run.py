@@ -21,7 +21,7 @@ from zgcm.rl.rewards.registry import checkout_of
 from zgcm.rundir import difficulty, owner
 from zgcm.rundir.manifest import is_complete, verify_manifest
 from zgcm.slurm.launcher import require_job
-from zgcm.stopping import deferring
+from zgcm.stopping import deferring, end_if_asked
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -88,8 +88,9 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
             markers.require_earlier(directory, stage.evaluation_versions(), reached)
             differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
             steps = partial(recover.newest_step, directory)
-            with attempts.attempt(directory, steps, differs_from_published=differs, **facts) as record:
-                train = partial(train_with_actors, run)
+            attempt = attempts.attempt(directory, steps, differs_from_published=differs, **facts)
+            with attempt as record, deferring() as asked:
+                train = partial(train_with_actors, replace(run, asked_to_stop=asked))
                 record["seconds"] = restarts.until_kept(name, stage.steps, directory, train, say)
         done = {
             "stage": name,
@@ -123,6 +124,7 @@ def train_with_actors(run: Run) -> dict[str, float]:
         )
         every = [*run.train, *run.valid]
         judging = stack.enter_context(judges(stage, every, run.special_tokens, run.directory))
+        end_if_asked()
         stack.enter_context(ray_for(stage, engines + learning, run.directory / "logs" / "ray"))
         ray_seconds = time.monotonic() - begun
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
@@ -132,9 +134,8 @@ def train_with_actors(run: Run) -> dict[str, float]:
         rollouts.wait_ready()
         start_seconds = time.monotonic() - begun - ray_seconds
         say(f"{run.name}: ready after {numbers.duration(ray_seconds + start_seconds)}")
-        with deferring() as asked:
-            loop = Loop(replace(run, asked_to_stop=asked), learners, rollouts, judging, say)
-            loop.run()
+        loop = Loop(run, learners, rollouts, judging, say)
+        loop.run()
         return {"ray": ray_seconds, "actors": start_seconds, **loop.seconds}
 
 

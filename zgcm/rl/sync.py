@@ -108,10 +108,10 @@ def _through_object_store(learners: "Learners", rollouts: "Rollouts", version: i
 
 def connect(learners: "Learners", rollouts: "Rollouts") -> "Description":
     """Bring the group up. Returns what will be sent. Raises ZgcmError after the deadline of a sync."""
-    from zgcm.rl.actors import START_SECONDS, wait
+    from zgcm.rl.actors import START_SECONDS, SYNC, wait_starting
 
     source, settings = learners.processes[0], rollouts.settings
-    address = wait(source.address.remote(), START_SECONDS, "Finding the learner's address")
+    address = wait_starting(source.address.remote(), START_SECONDS, "Finding the learner's address")
     parallel = settings.tensor_parallel
     world = first_rank(len(rollouts.engines), parallel)
     calls = [source.join_transfer.remote(address, world)]
@@ -119,14 +119,15 @@ def connect(learners: "Learners", rollouts: "Rollouts") -> "Description":
         engine.join_transfer.remote(address, world, first_rank(number, parallel))
         for number, engine in enumerate(rollouts.engines)
     ]
-    return wait(calls, settings.sync_timeout, "Connecting the learner and the engines")[0]
+    return wait_starting(calls, settings.sync_timeout, "Connecting the learner and the engines", SYNC)[0]
 
 
 def by_nccl(learners: "Learners", rollouts: "Rollouts", description: "Description", version: int) -> str:
-    from zgcm.rl.actors import require_same, wait
+    from zgcm.rl.actors import SYNC, require_same, wait
 
     sending = [process.send.remote() for process in learners.processes]
     receiving = [engine.receive.remote(description, version) for engine in rollouts.engines]
-    done = wait([*sending, *receiving], rollouts.settings.sync_timeout, "Transferring new weights")
+    calls = [*sending, *receiving]
+    done = wait(calls, rollouts.settings.sync_timeout, "Transferring new weights", SYNC)
     require_same(done[len(sending) :], done[0], version)
     return done[0]
