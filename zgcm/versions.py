@@ -15,5 +15,5 @@ VERSIONS = {
     "export": 1,
     "pass_rates": 3,
     "difficulty": 2,
-    "rl": 5,
+    "rl": 6,
 }
