@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import fakes
 import pytest
 from bandit import DIGITS, prepare
 from fakes import NOTHING, Engine, Killed, Moments, use
@@ -23,6 +24,7 @@ from zgcm.errors import ZgcmError
 from zgcm.layout import Layout
 from zgcm.rl import run
 from zgcm.rl.markers import PHASES
+from zgcm.rl.trajectory import Comparison
 from zgcm.stopping import Interrupted, Stopped
 
 KILLS_IN_A_ROW = 12
@@ -134,6 +136,28 @@ def test_killed_again_and_again(stage: Stage, tmp_path: Path) -> None:
             continue
     stage.train(root)
     assert end(root) == end(tmp_path / "undisturbed")
+
+
+def test_engines_that_are_off_after_an_update_stop_the_run(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gate has passed, and what the update itself compares may be of an older version."""
+    steps, step, compare = [], fakes.Learner.step, fakes.Learner.compare
+
+    def noted(learner: fakes.Learner, *arguments: Any) -> dict[str, float]:
+        steps.append(1)
+        return step(learner, *arguments)
+
+    def off(learner: fakes.Learner, batch: list[Any]) -> Comparison:
+        return replace(compare(learner, batch), gap_mean=2e-3 if len(steps) > 1 else 0.0)
+
+    monkeypatch.setattr(fakes.Learner, "step", noted)
+    monkeypatch.setattr(fakes.Learner, "compare", off)
+    with pytest.raises(ZgcmError, match="disagree") as caught:
+        stage.train(tmp_path)
+    assert caught.value.where == "version 2"
+    (rewards,) = tmp_path.rglob("reward.jsonl")
+    assert [json.loads(line)["version_gap_mean"] for line in rewards.read_text().splitlines()] == [0.0]
 
 
 class Asked(Moments):

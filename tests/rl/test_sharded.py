@@ -10,6 +10,7 @@ import torch
 from test_learner import batch, build
 
 from zgcm.rl.learner import Learner
+from zgcm.rl.policy import build_optimizers
 from zgcm.rl.trajectory import Trajectory
 from zgcm.rl.weights import Payload, unpack
 
@@ -71,6 +72,10 @@ third = learner.step(uneven(), 0, 10)
 unlike = learner.weights()[0]
 if rank == 0:
     torch.save([(first, payload), (after_one, of_one), (third, unlike)], out / "result.pt")
+half = Learner(policy, Settings(**{{**TINY, "dtype": "bfloat16"}}), temperature=1.0, rank=rank, world=2)
+found = (half.compare(batch()).logprobs, half.step(batch(), 0, 10)["grad_norm"])
+if rank == 0:
+    torch.save(found, out / "half.pt")
 torch.distributed.destroy_process_group()
 """
 
@@ -101,6 +106,20 @@ def test_two_processes_equal_one(policy: Path, tmp_path: Path) -> None:
     require_same(continued.step(batch(), 1, 10), continued.weights()[0], afterwards, alone)
     alone = build(policy, **UNEVEN, gradient_checkpointing=False)
     require_same(*results[2], alone.step(uneven(), 0, 10), alone)
+    require_plain_bf16(*torch.load(tmp_path / "half.pt", weights_only=False), policy)
+
+
+def require_plain_bf16(found: list[list[float]], grad_norm: float, policy: Path) -> None:
+    """Log-probabilities of the model with bf16 weights, bit for bit: nothing else may be rounded, least of
+    all positions, which the rollout engine keeps in fp32."""
+    plain = build(policy)
+    rotary = plain.model.model.rotary_emb
+    frequencies = rotary.inv_freq.clone()
+    plain.model.bfloat16()
+    rotary.inv_freq = frequencies
+    plain.optimizers = build_optimizers(plain.model, plain.settings, sharded=False)
+    assert found == plain.compare(batch()).logprobs
+    assert grad_norm == pytest.approx(plain.step(batch(), 0, 10)["grad_norm"], rel=0.01)
 
 
 def require_same(

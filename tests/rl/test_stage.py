@@ -142,6 +142,7 @@ def test_stage_learns_and_leaves_what_it_promises(undisturbed: Path) -> None:
     trained = [line for line in lines if line["trained_responses"]]
     assert trained and [line["policy_lag"] for line in lines] == [0, 1, 1, 1]
     assert lines[0]["logprob_gap_max"] < 1e-3  # the only step whose responses come from the policy it updates
+    assert all(line["version_gap_mean"] < 1e-4 for line in lines)  # one and the same policy, after each sync
     assert [marker["model_version"] for marker in evaluations(undisturbed)] == [0, 2, 4]
     gate = json.loads((run / "preflight" / "weight_sync_gate_version_000.json").read_text())
     assert gate["logprob_gap_mean"] < 1e-4

@@ -17,6 +17,13 @@ pytestmark = pytest.mark.slow
 BEGUN = "starting Ray"
 
 
+def ctrl_c_of_a_workflow(pid: int, number: int) -> None:
+    """The terminal's SIGINT to all, then the workflow's SIGTERM to the verb."""
+    os.killpg(pid, number)
+    time.sleep(0.4)
+    os.kill(pid, signal.SIGTERM)
+
+
 def wait_for_engine(process: psutil.Process) -> None:
     end = time.monotonic() + DEADLINE
     while not any("EngineActor" in one.name() for one in process.children(recursive=True)):
@@ -28,7 +35,7 @@ def wait_for_engine(process: psutil.Process) -> None:
     ("number", "send", "in_ray"),
     [
         pytest.param(signal.SIGTERM, os.kill, True, id="kill while Ray starts"),
-        pytest.param(signal.SIGINT, os.killpg, False, id="Ctrl-C while the engine starts"),
+        pytest.param(signal.SIGINT, ctrl_c_of_a_workflow, False, id="Ctrl-C while the engine starts"),
         pytest.param(signal.SIGTERM, os.kill, False, id="kill while the engine starts"),
     ],
 )

@@ -4,7 +4,10 @@ Our own code runs over stand-ins that have vLLM's signatures and refuse any othe
 here, and not on the first GPU.
 """
 
+import contextlib
 import inspect
+import socket
+import struct
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import create_autospec
@@ -18,6 +21,7 @@ from zgcm.rl.weights import Description
 
 pytestmark = pytest.mark.slow
 
+IP_LOCAL_PORT_RANGE = 51
 DESCRIPTION: Description = {"names": ["a", "b"], "dtype_names": ["bfloat16"] * 2, "shapes": [[2, 3], [4]]}
 
 
@@ -56,15 +60,54 @@ def test_ranks_of_learner_and_engines(engine: Any, joined: list[tuple[Any, ...]]
     from vllm.distributed.weight_transfer.nccl_engine import NCCLWeightTransferInitInfo
 
     world = sync.first_rank(2, 2)
-    transfer.join("10.0.0.1:2345", world)
+    reserved = transfer.reserve("127.0.0.1")
+    _, port = reserved.getsockname()
+    transfer.join(reserved, world)
     for number in range(2):
-        engine.join_transfer("10.0.0.1:2345", world, sync.first_rank(number, 2))
+        engine.join_transfer(f"127.0.0.1:{port}", world, sync.first_rank(number, 2))
         request = engine.llm.init_weight_transfer_engine.call_args.args[0]
         assert list(request) == ["init_info"]
         for rank in range(2):
             place: Any = SimpleNamespace(data_parallel_index=0, world_size=2, rank=rank)
             worker_init_process_group(NCCLWeightTransferInitInfo(**request["init_info"]), place)
-    assert joined == [("10.0.0.1", 2345, rank, 5) for rank in range(5)]
+    assert joined == [("127.0.0.1", port, rank, 5) for rank in range(5)]
+
+
+def test_a_reserved_port_goes_to_nobody_else() -> None:
+    reserved = transfer.reserve("127.0.0.1")
+    port = reserved.getsockname()[1]
+    for reuse in (0, 1):
+        assert port not in every_free_port(port - 2, port + 2, reuse)
+    reserved.close()
+    assert port in every_free_port(port - 2, port + 2, 0)
+
+
+def test_vllm_listens_at_a_reserved_port() -> None:
+    from vllm.distributed.utils import StatelessProcessGroup
+
+    with transfer.reserve("127.0.0.1") as reserved:
+        host, port = reserved.getsockname()
+        group = StatelessProcessGroup.create(host, port, rank=0, world_size=1)
+        assert (group.store.host, group.store.port) == (host, port)
+        socket.create_connection((host, port), timeout=10).close()
+
+
+def every_free_port(first: int, last: int, reuse: int) -> set[int]:
+    """All that the system gives to who asks for any of these, until there are none left."""
+    found, bounds = set(), struct.pack("I", last << 16 | first)
+    with contextlib.ExitStack() as stack:
+        while True:
+            other = stack.enter_context(socket.socket())
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+            try:
+                other.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, bounds)
+            except OSError:
+                pytest.skip("needs Linux 6.3")
+            try:
+                other.bind(("", 0))
+            except OSError:
+                return found
+            found.add(other.getsockname()[1])
 
 
 def test_engine_arguments_are_known(engine: Any) -> None:

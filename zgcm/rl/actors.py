@@ -5,7 +5,6 @@ new start of all of them (zgcm.rl.restarts), the workflow a deadline with the sa
 from the last recover point. The actors import torch and vLLM, this module does not.
 """
 
-import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,6 +62,7 @@ class LearnerActor:
     def __init__(self, rank: int, world: int) -> None:
         self.rank, self.world = rank, world
         self.store: Any = None
+        self.reserved: Any = None
         self.transfer_group: Any = None
 
     def serve(self) -> str:
@@ -76,12 +76,14 @@ class LearnerActor:
         return f"{host}:{self.store.port}"
 
     def address(self) -> str:
-        """host:port for the group of a weight transfer, which vLLM binds itself."""
+        """host:port for the group of a weight transfer, reserved until `join_transfer`."""
         import ray
 
-        with socket.socket() as probe:
-            probe.bind(("", 0))
-            return f"{ray.util.get_node_ip_address()}:{probe.getsockname()[1]}"
+        from zgcm.rl import transfer
+
+        self.reserved = transfer.reserve(ray.util.get_node_ip_address())
+        host, port = self.reserved.getsockname()
+        return f"{host}:{port}"
 
     def build(self, address: str, policy: str, stage: RLStage) -> None:
         import torch
@@ -113,11 +115,11 @@ class LearnerActor:
         payload, digest = self.learner.weights()
         return (payload, digest) if self.rank == 0 else (None, digest)
 
-    def join_transfer(self, address: str, world_size: int) -> "Description":
+    def join_transfer(self, world_size: int) -> "Description":
         from zgcm.rl import transfer
         from zgcm.rl.weights import describe
 
-        self.transfer_group = transfer.join(address, world_size)
+        self.transfer_group = transfer.join(self.reserved, world_size)
         return describe(self.learner.model, self.learner.dtype)
 
     def send(self) -> str:

@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,9 @@ SESSION_PATH_LENGTH = 75
 """session_2026-01-31_23-59-59_123456_1234567/sockets/plasma_store; a socket's path has at most 107 bytes."""
 OBJECT_STORE_BYTES = 256 << 20
 START_ATTEMPTS = 4
+ECHO_SECONDS = 1.0
+"""A request comes twice, from terminal and workflow, and the second must not meet ray.shutdown, in
+which SIGTERM is the system's (zgcm.stopping.held): the process would end without a word."""
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # actors without GPUs keep CUDA_VISIBLE_DEVICES as it is
@@ -82,13 +86,20 @@ def start_local(*, cpus: int, gpus: int, logs: Path) -> Path:
 
 def end_local(directory: Path, logs: Path | None) -> None:
     """Stop this machine's Ray and remove its directory; keep its own logs in `logs`."""
-    import ray
-
-    with stopping.held():
-        ray.shutdown()
+    shut_down()
     if logs is not None:
         keep_logs(directory, logs)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def shut_down() -> None:
+    """Disconnect from Ray; end it where this process started it."""
+    import ray
+
+    if stopping.was_requested():
+        time.sleep(ECHO_SECONDS)
+    with stopping.held():
+        ray.shutdown()
 
 
 def short_directory() -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zgcm.config.rl import Sampling
 from zgcm.errors import ZgcmError
 from zgcm.rl import markers, recover
 from zgcm.rl.evaluation import evaluate
@@ -36,8 +37,17 @@ if TYPE_CHECKING:
     from zgcm.rl.run import Run
 
 PROBE_PROMPTS = 4
+PROBE_TOKENS = 64
+"""At most, of a response that proves a version after its sync: seconds, where whole ones take minutes."""
 GAP_LIMIT = {"float32": 1e-3, "bfloat16": 0.1}
 """Largest mean |learner - rollout| log-probability of one and the same policy; measured in fp32: 1e-6."""
+
+
+def probe_sampling(sampling: Sampling) -> Sampling:
+    """The same distribution, cut short."""
+    longest = min(PROBE_TOKENS, sampling.max_new_tokens)
+    shortest = min(sampling.min_new_tokens, longest)
+    return sampling.model_copy(update={"max_new_tokens": longest, "min_new_tokens": shortest})
 
 
 class Loop:
@@ -101,11 +111,7 @@ class Loop:
         before = self._versions()
         with self._timed("gate"):
             digest = self.sync(self.version)
-            prompts = self.job.train[:PROBE_PROMPTS]
-            groups = self._sample(prompts, "gate", 0)
-            probe = trajectories(prompts, groups, np.zeros(sum(map(len, groups))))
-            gap = self.learners.compare(probe).gap_mean
-        self._check_gap(gap)
+            gap = self._prove_version(self.stage.rollout.sampling)
         after = self._versions()
         if set(after.values()) != {self.version}:
             raise ZgcmError(
@@ -129,6 +135,18 @@ class Loop:
         if len(set(engines)) > 1:
             raise ZgcmError("Rollout engines hold different versions", found=", ".join(map(str, engines)))
         return {"actor": self.version, "rollout": engines[0], "eval_rollout": engines[0]}
+
+    def _prove_version(self, sampling: Sampling) -> float:
+        """Mean log-probability gap of learner and engines, both at this version. Raises ZgcmError.
+
+        A step's own responses prove nothing where they are one update old: their gap holds that update too.
+        """
+        prompts = self.job.train[:PROBE_PROMPTS]
+        groups = self.rollouts.generate(requests_of(self.stage, prompts, "gate", 0), sampling)
+        probe = trajectories(prompts, groups, np.zeros(sum(map(len, groups))))
+        gap = self.learners.compare(probe).gap_mean
+        self._check_gap(gap)
+        return gap
 
     # --- one step ---------------------------------------------------------------------------------------
     def _step(self) -> None:
@@ -160,10 +178,12 @@ class Loop:
         self.version = step + 1
         with self._timed("sync"):
             self.sync(self.version)
+        with self._timed("proof"):
+            proven = self._prove_version(probe_sampling(stage.rollout.sampling))
         record = step_record(self.version, groups, judged)
         if stage.domain == MIXED:
             record["domains"] = by_domain(prompts, groups, judged.raw)
-        self._record(record | update, begun)
+        self._record(record | update | {"version_gap_mean": proven}, begun)
 
     def _record(self, record: dict[str, Any], begun: dict[str, float]) -> None:
         run, stage = self.job.directory, self.stage

@@ -30,7 +30,7 @@ from zgcm.config.resources import Resources
 from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
 from zgcm.io import write_text
-from zgcm.rl.cluster import ENVIRONMENT, ray_cluster, short_directory
+from zgcm.rl.cluster import ENVIRONMENT, ray_cluster, short_directory, shut_down
 from zgcm.slurm.launcher import on_every_node
 from zgcm.stopping import DYING
 
@@ -59,8 +59,7 @@ def ray_for(stage: RLStage, actors: int, logs: Path) -> Iterator[None]:
             wait_for_nodes(stage.resources.nodes, seconds)
             yield
         finally:
-            with stopping.held():
-                ray.shutdown()
+            shut_down()
 
 
 @contextlib.contextmanager

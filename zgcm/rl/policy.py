@@ -44,7 +44,8 @@ def shard(model: nn.Module, dtype: torch.dtype) -> None:
     sharded with them, and used through `gathered_weight`."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    precision = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+    # a layer's inputs as they come: cast, the rotary embedding's cosines would carry two digits in bf16
+    precision = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False)
     for layer in model.model.layers:  # type: ignore[union-attr]
         fully_shard(layer, mp_policy=precision)
     fully_shard(model.lm_head, mp_policy=precision)  # type: ignore[arg-type]

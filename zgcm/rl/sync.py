@@ -114,7 +114,7 @@ def connect(learners: "Learners", rollouts: "Rollouts") -> "Description":
     address = wait_starting(source.address.remote(), START_SECONDS, "Finding the learner's address")
     parallel = settings.tensor_parallel
     world = first_rank(len(rollouts.engines), parallel)
-    calls = [source.join_transfer.remote(address, world)]
+    calls = [source.join_transfer.remote(world)]
     calls += [
         engine.join_transfer.remote(address, world, first_rank(number, parallel))
         for number, engine in enumerate(rollouts.engines)

@@ -4,6 +4,7 @@ Runs in the learner's processes, and imports vLLM in the first one only. vLLM's 
 broadcast: the same in the versions of envs/rollout.yaml and of the laptop, whose classes around them differ.
 """
 
+import socket
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
@@ -21,12 +22,25 @@ BUFFERS = 2
 """Buckets in flight: the learner fills one while the engines load the other."""
 
 
-def join(address: str, world_size: int) -> Any:
-    """Rank 0 of the group that listens at `address` (host:port); returns once all ranks are there."""
+def reserve(host: str) -> socket.socket:
+    """A port for a group, kept from other processes (Ray's open hundreds) until `join` listens there.
+
+    vLLM takes no socket, it binds one itself, with SO_REUSEADDR. Linux gives a port twice where both ask for
+    that and none listens, and never of its own accord.
+    """
+    kept = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind((host, 0))
+    return kept
+
+
+def join(reserved: socket.socket, world_size: int) -> Any:
+    """Rank 0 of the group at a reserved port, whose reservation ends; returns once all ranks are there."""
     from vllm.distributed.weight_transfer.nccl_common import trainer_init
 
-    host, _, port = address.rpartition(":")
-    return trainer_init({"master_address": host, "master_port": int(port), "world_size": world_size})
+    host, port = reserved.getsockname()
+    with reserved:
+        return trainer_init({"master_address": host, "master_port": port, "world_size": world_size})
 
 
 def send(tensors: Iterator[tuple[str, Tensor]], group: Any | None) -> str:
