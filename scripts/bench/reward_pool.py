@@ -2,12 +2,13 @@
 
     .venv/bin/python scripts/bench/reward_pool.py
 
-One JSON line. `scaling`: pairs a second of a pool with a process a core, over cores x those of one process,
-in turns, medians (0.8 is the limit). It wants an idle machine; on a busy one look at `efficiency`, the share
-of the pool's processor seconds that verifies: the rest hands out pairs. `hanging`: with one pair in a hundred
-that never ends, worker seconds beyond those of the same pairs without it, over what the hanging pairs may
-cost: their deadline and the start of a new process each (1, give or take what else the machine does).
-`wrong`: verdicts of the other pairs that changed; 0.
+One JSON line; exit status 1 when a limit is broken. `scaling`: pairs a second of a pool with a process a
+core, over cores x those of one process, in turns, medians (0.8 is the limit). It wants an idle machine; on a
+busy one look at `efficiency`, the share of the pool's processor seconds that verifies: the rest hands out
+pairs. `hanging`: with one pair in a hundred that never ends, worker seconds beyond those of the same pairs
+without it, over what the hanging pairs may cost: their deadline and the start of a new process each (1, give
+or take what else the machine does; 1.5 is the limit). `timeouts`: every hanging pair. `wrong`: verdicts of
+the other pairs that changed; 0.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from zgcm.rl.rewards.pool import Verdict, VerifierPool, verifier_pool
 PAIRS = Path(__file__).parents[2] / "tests/data/math_pairs.jsonl"
 HANGS = (r"\sum_{k=1}^{10^9} k^{1/3}", "1")
 EVERY = 100
+SCALING, HANGING = 0.8, 1.5
 
 
 def main() -> None:
@@ -56,6 +58,14 @@ def main() -> None:
         **hanging(pairs, cores, options.deadline, options.rounds),
     }
     print(json.dumps(result))
+    raise SystemExit(bool(broken(result)))
+
+
+def broken(result: dict[str, float]) -> list[str]:
+    """Which limits a result breaks."""
+    found = ["scaling"] * (result["scaling"] < SCALING) + ["hanging"] * (result["hanging"] > HANGING)
+    others = ["timeouts"] * (result["timeouts"] != result["hanging_pairs"])
+    return found + others + ["wrong"] * (result["wrong"] > 0)
 
 
 def hard_pairs() -> list[tuple[str, str]]:

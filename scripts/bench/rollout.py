@@ -2,9 +2,10 @@
 
     .venv/bin/python scripts/bench/rollout.py --directory .
 
-One JSON line. Needs results/export/INIT of the recipe. Both engines have the stage's settings: one is an
-actor that the loop's own call asks, requests and responses travelling through Ray; the other is vLLM in this
-process, asked directly. They take turns; `ratio` is of the medians (0.9 is the limit).
+One JSON line; exit status 1 when the limit is broken. Needs results/export/INIT of the recipe. Both engines
+have the stage's settings: one is an actor that the loop's own call asks, requests and responses travelling
+through Ray; the other is vLLM in this process, asked directly. They take turns; `ratio` is of the medians
+(0.9 is the limit).
 """
 
 import argparse
@@ -21,6 +22,8 @@ from zgcm.layout import Layout
 from zgcm.rl.environment import CPU_ENVIRONMENT, ENVIRONMENT
 from zgcm.rl.run import prepare
 from zgcm.rl.steps import prompts_of, requests_of
+
+LIMIT = 0.9
 
 
 def main() -> None:
@@ -77,6 +80,7 @@ def main() -> None:
             {**facts, "ratio": round(loop / alone, 2), "responses": len(requests) * sampling.n_samples}
         )
     )
+    raise SystemExit(loop < LIMIT * alone)
 
 
 def rate(sample: Callable[[], int]) -> float:

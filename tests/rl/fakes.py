@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from zgcm.rl import recover, run
-from zgcm.rl.experience import UPDATE_KEYS
+from zgcm.rl import catchup, recover, run
+from zgcm.rl.evaluation import evaluate_and_mark
+from zgcm.rl.experience import UPDATE_KEYS, policy_directory
 from zgcm.rl.grpo import Loop
 from zgcm.rl.rewards.pool import Verdict
 from zgcm.rl.rewards.router import Judges
@@ -157,6 +158,14 @@ def use(patch: pytest.MonkeyPatch, moments: Moments, answers: list[list[int]]) -
     """From now on `run_stage` trains with these, and passes the moments."""
 
     def train(job: run.Run) -> dict[str, float]:
+        for version in catchup.missing(job):
+            held = Engine(answers)
+            initial = json.dumps(Learner(moments).numbers)
+            policy = policy_directory(job.directory, version) / "weights"
+            held.payload, held.version = policy.read_text() if version else initial, version
+            evaluate_and_mark(job, held, judges_of(job), version, resumed=True)  # type: ignore[arg-type]
+        if run.is_finished(job):
+            return {}
         learner = moments.watch(Learner(moments), "step", "compare", "weights", "load_state")
         engine = moments.watch(Engine(answers), "load", "start", "collect")
         loop = Loop(job, learner, engine, judges_of(job), lambda line: None)  # type: ignore[arg-type]

@@ -212,13 +212,33 @@ def test_asked_to_stop_before_the_first_step_it_samples_no_more(
     assert moments.names.count("before Engine.start") == 1, "the gate's, and no evaluation"
 
 
+def without_markers(root: Path, *versions: int) -> Path:
+    """The run's directory, its stage not published and these evaluations gone."""
+    (root / "results/rl_math/done").unlink()
+    shutil.rmtree(root / "results/rl_math/evaluations")
+    (directory,) = (root / "results/rl_math/runs").iterdir()
+    for version in versions:
+        (directory / "evaluations" / f"version_{version:03d}.json").unlink()
+    return directory
+
+
+def test_a_missing_evaluation_is_made_again_from_its_policy(stage: Stage, tmp_path: Path) -> None:
+    stage.train(tmp_path)
+    expected = end(tmp_path)
+    assert (
+        expected["markers"]["version_000.json"]["stats"] != expected["markers"]["version_002.json"]["stats"]
+    )
+    without_markers(tmp_path, 0, 2)
+    names = stage.train(tmp_path).names
+    assert end(tmp_path) == expected and "before Learner.step" not in names
+
+
 def test_what_the_error_of_a_missing_evaluation_says_helps(stage: Stage, tmp_path: Path) -> None:
     stage.train(tmp_path)
     expected = end(tmp_path)
-    (tmp_path / "results/rl_math/done").unlink()
-    (directory,) = (tmp_path / "results/rl_math/runs").iterdir()
-    (directory / "evaluations" / "version_000.json").unlink()
-    with pytest.raises(ZgcmError, match="training has passed is missing") as caught:
+    directory = without_markers(tmp_path, 2)
+    (directory / "policies" / "version_002" / "manifest.json").unlink()
+    with pytest.raises(ZgcmError, match="training has passed is missing, and so is its policy") as caught:
         stage.train(tmp_path)
     for path in str(caught.value.hint).split("rm -r ")[1].split():
         shutil.rmtree(path)

@@ -29,7 +29,7 @@ DEADLINE = 900
 KILLS = (
     "zgcm.rl.actors:Learners.step",  # with the next step's rollouts under way
     "zgcm.rl.actors:Learners.save_state",
-    "zgcm.rl.grpo:evaluate",
+    "zgcm.rl.evaluation:evaluate",
     "zgcm.rl.actors:Learners.save_policy",
 )
 """Inside these; each comes later in a run than the one before. test_loop.py has every moment there is."""
@@ -69,7 +69,7 @@ MOMENTS = {
     "zgcm.rl.grpo:judge": 0.05,
     "zgcm.rl.actors:Learners.step": 0.3,
     "zgcm.rl.actors:Rollouts.load": 0.1,
-    "zgcm.rl.grpo:evaluate": 1.0,
+    "zgcm.rl.evaluation:evaluate": 1.0,
     "zgcm.rl.markers:write_marker": 0.002,
 }
 """Rollout, reward, update, sync, evaluation, marker writing; each with about the seconds that it takes."""
@@ -124,7 +124,7 @@ def evaluations(root: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("undisturbed")
-    finish(prepare(root), root / "log")
+    finish(prepare(root, checkpoints={"save_every_steps": 2}), root / "log")
     return root
 
 
@@ -158,6 +158,19 @@ def test_finished_stage_is_not_trained_again(undisturbed: Path) -> None:
     assert f"rl_math is done: all 4 steps are trained and evaluated, in {only_run(undisturbed)};" in said
     assert f"To train it anew: rm -r {only_run(undisturbed)}, and the same command" in said
     assert f"policy {undisturbed / 'results' / json.loads(before)['policy']}\n" in said
+
+
+@pytest.mark.long
+def test_missing_evaluations_are_made_again_from_their_policies(undisturbed: Path) -> None:
+    """To the same figures: an engine that loads a saved policy is one that was given its weights."""
+    before = evaluations(undisturbed)
+    (undisturbed / "results" / "rl_math" / "done").unlink()
+    made = [only_run(undisturbed) / "evaluations" / f"version_{version:03d}.json" for version in (0, 2)]
+    for path in made:
+        path.unlink()
+    finish(same_stage(undisturbed), undisturbed / "log")
+    assert evaluations(undisturbed) == before
+    assert [json.loads(path.read_text())["phase"] for path in made] == ["baseline", "resume_catchup"]
 
 
 @pytest.mark.long

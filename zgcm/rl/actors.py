@@ -33,11 +33,12 @@ class ActorLost(ZgcmError):
 
 
 class EngineActor:
-    def __init__(self, policy: str, stage: RLStage, cpu: bool) -> None:
+    def __init__(self, policy: str, stage: RLStage, cpu: bool, version: int) -> None:
         from zgcm.rl.rollout import Engine
 
         receives = stage.weight_transport() == "nccl"
         self.engine = Engine(Path(policy), stage.rollout, stage.seed, cpu=cpu, receives=receives)
+        self.engine.version = version
 
     def ready(self) -> None:
         """Answers once the constructor is through."""
@@ -141,7 +142,7 @@ class LearnerActor:
 class Rollouts:
     """All engines. Which engine answers a prompt does not change the answer."""
 
-    def __init__(self, policy: Path, stage: RLStage, *, cpu: bool) -> None:
+    def __init__(self, policy: Path, stage: RLStage, *, cpu: bool, version: int = 0) -> None:
         import ray
 
         from zgcm.rl.environment import CPU_ENVIRONMENT, ENVIRONMENT
@@ -152,7 +153,8 @@ class Rollouts:
         options = {"num_cpus": 0, "num_gpus": gpus, "runtime_env": {"env_vars": env}}
         self.settings = stage.rollout
         self.engines = [
-            actor.options(**options).remote(str(policy), stage, cpu) for _ in range(stage.rollout.engines)
+            actor.options(**options).remote(str(policy), stage, cpu, version)
+            for _ in range(stage.rollout.engines)
         ]
 
     def wait_ready(self) -> None:

@@ -41,6 +41,23 @@ def evaluate(
     return statistics(valid, groups, raw, by_kind(not_judged), domain=run.stage.domain), facts
 
 
+def evaluate_and_mark(
+    run: "Run", rollouts: "Rollouts", judges: Judges, version: int, *, resumed: bool
+) -> dict[str, Any]:
+    """Evaluate the version that the engines hold; write and return its marker. `resumed`: it is late."""
+    stats, facts = evaluate(run, rollouts, judges, version)
+    run.check_owner()
+    return markers.write_marker(
+        run.directory,
+        version,
+        phase=markers.phase(version, run.stage.steps, resumed=resumed),
+        samples_per_row=run.stage.evaluation.sampling.n_samples,
+        stats=stats,
+        domain=run.stage.domain,
+        facts=facts,
+    )
+
+
 def audit(
     prompts: Sequence[Prompt],
     groups: Sequence[Sequence[Response]],

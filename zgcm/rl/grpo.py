@@ -15,7 +15,7 @@ import numpy as np
 from zgcm.config.rl import Sampling
 from zgcm.errors import ZgcmError
 from zgcm.rl import markers, recover
-from zgcm.rl.evaluation import evaluate
+from zgcm.rl.evaluation import evaluate_and_mark
 from zgcm.rl.experience import (
     UPDATE_KEYS,
     by_domain,
@@ -232,17 +232,7 @@ class Loop:
         marker = markers.read_marker(run.directory, self.version)
         if marker is None:
             with self._timed("evaluation"):
-                stats, facts = evaluate(run, self.rollouts, self.judges, self.version)
-            run.check_owner()
-            marker = markers.write_marker(
-                run.directory,
-                self.version,
-                phase=markers.phase(self.version, stage.steps, resumed=resumed),
-                samples_per_row=stage.evaluation.sampling.n_samples,
-                stats=stats,
-                domain=stage.domain,
-                facts=facts,
-            )
+                marker = evaluate_and_mark(run, self.rollouts, self.judges, self.version, resumed=resumed)
         stats = marker["stats"]
         self.say(
             f"{run.name} evaluation of version {self.version}: reward {stats[markers.RAW_REWARD]:.3f} over "

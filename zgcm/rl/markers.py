@@ -12,7 +12,6 @@ from typing import Any
 
 from zgcm.errors import ZgcmError
 from zgcm.io import fsync_directory, read_json, write_json
-from zgcm.rl import recover
 
 MEANINGS: dict[str, dict[str, Any]] = {
     "math": {"reward_semantics": "raw_binary_correctness"},
@@ -62,20 +61,6 @@ def read_marker(run: Path, version: int) -> dict[str, Any] | None:
                 hint="remove the file and repeat the command: it evaluates again, or says what that takes",
             )
     return marker
-
-
-def require_earlier(run: Path, versions: Sequence[int], reached: int) -> None:
-    """Raises ZgcmError when a version before step `reached`, where the run goes on, has no marker: only
-    training passes by it again."""
-    for version in versions:
-        if version < reached and read_marker(run, version) is None:
-            later = recover.later_than(run, version)
-            raise ZgcmError(
-                "The evaluation of a version that training has passed is missing",
-                where=str(marker_path(run, version)),
-                hint="put the file back; or remove the recover points beyond it and repeat the command, "
-                f"which trains these steps again to the same result: rm -r {' '.join(map(str, later))}",
-            )
 
 
 def write_marker(

@@ -15,7 +15,7 @@ from zgcm.config.rl import FilePrompts, RLStage, steps_per_epoch
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.rl import attempts, contract, disjoint, markers, prompts, recover, restarts, sync
+from zgcm.rl import attempts, catchup, contract, disjoint, markers, prompts, recover, restarts, sync
 from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.registry import checkout_of
 from zgcm.rundir import difficulty, owner
@@ -84,8 +84,7 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
                 "command"
             )
         else:
-            reached = recover.newest_step(directory)
-            markers.require_earlier(directory, stage.evaluation_versions(), reached)
+            catchup.missing(run)  # refuses, before anything starts, what cannot be made again
             differs = {key: list(pair) for key, pair in contract.differences(stage).items()}
             steps = partial(recover.newest_step, directory)
             attempt = attempts.attempt(directory, steps, differs_from_published=differs, **facts)
@@ -108,6 +107,7 @@ def run_stage(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
 def train_with_actors(run: Run) -> dict[str, float]:
     """Start Ray, engines and learner, train, stop them. Returns seconds by part."""
     from zgcm.rl.actors import Learners, Rollouts
+    from zgcm.rl.evaluation import evaluate_and_mark
     from zgcm.rl.grpo import Loop
     from zgcm.rl.nodes import ray_for
     from zgcm.rl.rewards.router import judges
@@ -124,8 +124,19 @@ def train_with_actors(run: Run) -> dict[str, float]:
         )
         every = [*run.train, *run.valid]
         judging = stack.enter_context(judges(stage, every, run.special_tokens, run.directory))
+        logs = run.directory / "logs" / "ray"
+        for version in catchup.missing(run):
+            end_if_asked()
+            say(f"{run.name}: the evaluation of version {version} is gone; making it again from its policy")
+            with ray_for(stage, engines, logs):
+                policy = catchup.policy_of(run, version) or run.policy
+                rollouts = Rollouts(policy, stage, cpu=cpu, version=version)
+                rollouts.wait_ready()
+                evaluate_and_mark(run, rollouts, judging, version, resumed=True)
+        if is_finished(run):
+            return {"evaluation": time.monotonic() - begun}
         end_if_asked()
-        stack.enter_context(ray_for(stage, engines + learning, run.directory / "logs" / "ray"))
+        stack.enter_context(ray_for(stage, engines + learning, logs))
         ray_seconds = time.monotonic() - begun
         rollouts = Rollouts(run.policy, stage, cpu=cpu)
         learners = Learners(run.policy, stage, cpu=cpu)

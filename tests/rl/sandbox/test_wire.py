@@ -38,8 +38,7 @@ def refuse(value: Any) -> Any:
 @settings(max_examples=100)
 @given(VALUES)
 def test_there_and_back(value: Any) -> None:
-    text = json.dumps(wire.encode(value, refuse))
-    again = wire.decode(json.loads(text), refuse)
+    again = wire.decode(wire.from_json(wire.to_json(wire.encode(value, refuse))), refuse)
     assert again == value and type(again) is type(value)
 
 
@@ -54,6 +53,30 @@ JSON = st.recursive(
 
 
 @settings(max_examples=150)
+@given(JSON)
+def test_json_is_that_of_the_standard_library(message: Any) -> None:
+    text = json.dumps(message)
+    assert wire.to_json(message).decode() == json.dumps(message, separators=(",", ":"))
+    assert json.dumps(wire.from_json(text.encode())) == text
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b" 1", b"1 2", b"[1,", b"nul", b"\xff", b'"\n"', b"{1:2}", b"'a'", b"9" * 5000, b'{"a":1}x']
+)
+def test_what_is_no_json(body: bytes) -> None:
+    with pytest.raises(ValueError):
+        wire.from_json(body)
+
+
+def test_what_cannot_become_json() -> None:
+    inside: list[Any] = []
+    inside.append(inside)
+    for value in (inside, object(), b"x", {1j: 1}):
+        with pytest.raises((ValueError, TypeError)):
+            wire.to_json(value)
+
+
+@settings(max_examples=150, deadline=None)
 @given(JSON)
 def test_any_json_is_data_or_a_violation(message: Any) -> None:
     try:

@@ -5,13 +5,18 @@ passed to it (`offers`), and a candidate's object never decides a comparison wit
 (`Far`): it has seen that value when it answers.
 """
 
+from __future__ import annotations
+
 import builtins
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
 
 from . import wire
 from .wire import MUTABLE, Gone, Violation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as in wire
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 COMPARE = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__")
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or", "xor")
@@ -47,7 +52,7 @@ def ends_iteration(operation: str, operands: Sequence[Any]) -> bool:
 class Far:
     """An object of the other side. Operators exist as far as its class defines them (`_class`)."""
 
-    def __init__(self, peer: "Peer", handle: int, about: dict[str, Any]) -> None:
+    def __init__(self, peer: Peer, handle: int, about: dict[str, Any]) -> None:
         self.__dict__.update(_peer=peer, _handle=handle, _about=about, _own=False, _seen=False)
 
     def __getattr__(self, name: str) -> Any:
