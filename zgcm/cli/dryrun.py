@@ -13,12 +13,12 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from zgcm import reasons
 from zgcm.cli.progress import Teller, show
-from zgcm.columns import GAP, noted, room, wrapped
 from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.layout import Layout
 from zgcm.numbers import counted
 from zgcm.report.recipe import missing
+from zgcm.terminal import GAP, noted, room, wrapped
 from zgcm.train import lengths
 
 SHOWN = ("assumed, never published", "Nothing to be done")

@@ -41,7 +41,7 @@ def plan(
 def render(costs: dict[str, Any]) -> str:
     """The plan as text: a table of stages, one of mixes, the totals, and what was assumed."""
     from zgcm import numbers
-    from zgcm.columns import aligned, wrapped
+    from zgcm.terminal import aligned, wrapped
 
     total, left = costs["totals"], costs["totals"]["to_run"]
     table = [HEADINGS, *(stage_words(row) for row in costs["stages"])]

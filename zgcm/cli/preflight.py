@@ -33,7 +33,7 @@ def preflight(
 
 
 def table(report: dict[str, Any]) -> str:
-    from zgcm.columns import room
+    from zgcm.terminal import room
 
     lines = []
     width = min(room(), 110)

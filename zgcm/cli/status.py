@@ -43,10 +43,10 @@ def status(
 
 
 def show(opened: Opened, again: bool = False) -> None:
-    from zgcm.columns import wrapped
     from zgcm.data_status import data_states
     from zgcm.rundir.stamp import check_stamp
     from zgcm.status import stage_states
+    from zgcm.terminal import wrapped
 
     check_stamp(opened.layout.stamp, opened.recipe.name)
     rows = stage_states(opened.recipe, opened.layout)
@@ -64,7 +64,7 @@ def show(opened: Opened, again: bool = False) -> None:
 
 def data_table(rows: list[dict[str, Any]]) -> list[str]:
     """One line a step before training: how much is made, and what has begun."""
-    from zgcm.columns import aligned, noted
+    from zgcm.terminal import aligned, noted
 
     lines = aligned([("data", "made"), *((row["step"], f"{row['made']:,} of {row['of']:,}") for row in rows)])
     return ["", *noted(padded(lines), ["begun, and its log last written", *map(begun, rows)])]
@@ -84,8 +84,8 @@ def begun(row: dict[str, Any]) -> str:
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """One line a stage, in columns; a column in which no stage has anything is left out."""
     from zgcm import numbers
-    from zgcm.columns import aligned, noted
     from zgcm.status import last_value
+    from zgcm.terminal import aligned, noted
 
     cells: list[Sequence[str]] = []
     for row in rows:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from zgcm import numbers
-from zgcm.columns import aligned, wrapped
 from zgcm.config.corpus import Mix, Source
 from zgcm.config.plan import blend_shares, parameters, passes_over_data, stage_plan
 from zgcm.config.recipe import Recipe
@@ -17,6 +16,7 @@ from zgcm.missing import SHOWN, missing_files
 from zgcm.preflight.needs import sandboxed
 from zgcm.rl import contract
 from zgcm.rl.sandbox import image
+from zgcm.terminal import aligned, wrapped
 
 Facts = dict[str, Any]
 SOURCES = ("source", "kind", "stage", "category", "shards", "from")

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from zgcm import numbers
-from zgcm.columns import aligned
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import RLStage
 from zgcm.config.stages import AdoptedStage
 from zgcm.layout import Layout
 from zgcm.rundir import runs
 from zgcm.status import stage_states
+from zgcm.terminal import aligned
 from zgcm.train import lengths
 
 HEADINGS = ("stage", "kind", "steps", "tokens", "loss or reward", "time", "state")

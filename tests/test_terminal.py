@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zgcm.columns import aligned, noted, wrapped
+from zgcm.terminal import aligned, noted, wrapped
 
 ROWS = [("stage", "steps", "why"), ("sft", "12,000", "a long reason in words"), ("rl", "8", "")]
 
