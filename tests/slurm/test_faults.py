@@ -85,7 +85,8 @@ def test_preempted(lab: Path, undisturbed: End, tmp_path: Path) -> None:
     root = workspace(tmp_path, resources={"partition": "scavenge"})
     process = start(root)
     nodes = ",".join(nodes_of(training(root)))
-    urgent = slurm(*"sbatch --parsable --exclusive -p gpu -o /dev/null -w".split(), nodes, "--wrap", "sleep 5")
+    options = ["--parsable", "--exclusive", "--output=/dev/null", "-p", "gpu", "-w", nodes]
+    urgent = slurm("sbatch", *options, "--wrap", "sleep 5")
     finish(process, root)
     assert slurm("scontrol", "--oneliner", "show", "job", urgent).count("JobState=COMPLETED")
     same_end(root, undisturbed)
