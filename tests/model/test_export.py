@@ -65,7 +65,7 @@ def plain(**stage: Any) -> dict[str, Any]:
                 **{"kind": "rl", "init": "two", "domain": "math", "epochs": 1, "steps": 1},
                 **{"batch_size": 1, "prompts": {"kind": "demo", "train": 8, "valid": 8}},
                 **{"max_prompt_tokens": 32, "rollout": {"max_model_len": 64, "sampling": short}},
-                "evaluation": {"sampling": short},
+                **{"evaluation": {"sampling": short}, "learner": {"minibatches": 1, "attention": "sdpa"}},
             },
         },
     }
