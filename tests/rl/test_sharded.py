@@ -117,7 +117,7 @@ def require_plain_bf16(found: list[list[float]], grad_norm: float, policy: Path)
     frequencies = rotary.inv_freq.clone()
     plain.model.bfloat16()
     rotary.inv_freq = frequencies
-    plain.optimizers = build_optimizers(plain.model, plain.settings, sharded=False)
+    plain.optimizers = build_optimizers(plain.model, plain.settings)
     assert found == plain.compare(batch()).logprobs
     assert grad_norm == pytest.approx(plain.step(batch(), 0, 10)["grad_norm"], rel=0.01)
 
