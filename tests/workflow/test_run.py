@@ -174,6 +174,7 @@ def run_verb(*arguments: str | Path) -> Exception | None:
 def test_wrong_options_are_one_paragraph(arguments: list[str], said: str, tmp_path: Path) -> None:
     error = run_verb("--directory", tmp_path, *arguments)
     assert isinstance(error, ZgcmError) and said in error.found
+    assert "Using" not in error.found and "usage" not in error.found
     assert "zgcm run sft" in error.hint and len(error.paragraph()) < 700
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def read(argv: list[str]) -> Any:
     except SystemExit as end:
         if not end.code:  # --version
             raise
-        why = said.getvalue().rpartition("error: ")[2]
+        why = re.split("error: ", said.getvalue(), flags=re.IGNORECASE)[-1]
     except CliException as error:
         why = error.msg
     raise ZgcmError(
