@@ -1,7 +1,8 @@
 # The map: from raw text to an RL-trained language model. See docs/architecture.md.
-#   snakemake -n                                    what would run, and why (in words: zgcm run -n)
-#   snakemake --cores all                           the tiny recipe on this machine
-#   snakemake --profile slurm results/sft/done      the 7B recipe on a Slurm cluster, up to SFT
+#   snakemake -n                          what would run, and why (in words: zgcm run -n)
+#   snakemake --cores all                 the tiny recipe on this machine
+#   snakemake results/sft/done --profile slurm --directory runs/7b
+#                                         the 7B recipe on a Slurm cluster, up to SFT
 import os
 import sys
 from pathlib import Path

@@ -107,4 +107,25 @@ def test_totals_count_the_steps_to_train(tmp_path: Path) -> None:
     schedules = [recipe.train_stages()[stage].schedule for stage in ("pretrain_1t", "pretrain_3p2t")]
     own = int(schedules[1].train_iters or 0) - int(schedules[0].train_iters or 0)
     assert said[0].endswith(": 2 raw text and cleaning, 2 stages")
-    assert said[1].startswith(f"To train: {own:,} steps in 2 stages, and sft, whose length its data will say")
+    unknown = "sft, whose length its data will say; what that costs: zgcm plan"
+    assert said[1] == f"To train: {own:,} steps in 1 stage, and {unknown}"
+    alone = totals(trained[1:], recipe, Layout(tmp_path))
+    assert alone[1] == f"To train: {unknown}"
+
+
+def test_of_missing_files_those_are_named_that_the_jobs_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = load_recipe([TINY.with_name("zgcm-7b.yaml")], TINY.parents[1])
+
+    def named(*planned: Job) -> list[str]:
+        said = totals(list(planned), recipe, Layout(tmp_path))
+        return [line.split(": ")[1] for line in said if line.startswith("missing: ")]
+
+    rl = Job("rl", "Train rl_math by reinforcement", "", {"stage": "rl_math"})
+    prompts = ["stages.rl_math.prompts.train", "stages.rl_math.prompts.valid"]
+    assert named(*jobs(0)) == []
+    assert named(Job("tokenizer", "Make the tokenizer", "", {})) == ["tokenizer.path"]
+    assert named(Job("train", "Train sft", "", {"stage": "sft"}), rl) == prompts
+    assert named(Job("export", "Export rl_math", "", {"stage": "rl_math"})) == []

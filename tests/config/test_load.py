@@ -47,8 +47,12 @@ def test_committed_recipes_load(name: str) -> None:
         ("stages: {sft: {kind: stf}}", ["kind 'stf' is unknown; allowed: 'pretrain', 'sft', 'rl'", "'sft'?"]),
         (
             "stages: {extra: {seq_length: 8}}",
-            ["stages.extra: the key `kind` is required: pretrain, sft, rl or adopted"],
+            ["stages.extra: the key `kind` is required: pretrain, sft, rl or adopted (/"],
         ),
+        # an overlay's name misspelt: a section of its own, without what the meant one has
+        ("stages: {pretrain_1tt: {seed: 3}}", ["`kind` is required", "did you mean 'pretrain_1t'?"]),
+        ("sources: {demo_cod: {shards: 3}}", ["`kind` is required", "did you mean 'demo_code'?"]),
+        ("mixes: {pretrain_1tt: {tokens: 10}}", ["`sources` or `prefixes`; did you mean 'pretrain_1t'?"]),
         ("stages: {rl_math: {prompts: {kind: null}}}", ["stages.rl_math.prompts"]),
         ("stages: {Sft: {kind: sft}}", ["stages.Sft: a name is lower-case letters, digits and underscores"]),
         ("model: {num_layers: 0}", ["model.num_layers: input should be greater than 0; found 0"]),
@@ -227,4 +231,5 @@ def test_junk_anywhere_is_explained(data: st.DataObject) -> None:
     try:
         validate_recipe(changed, "test")
     except ZgcmError as error:
-        assert path[0] in error.found or str(key) in error.found
+        told = path[0].removesuffix("es")  # of no mixes at all: "unknown mix", where each is used
+        assert told in error.found or str(key) in error.found

@@ -74,7 +74,11 @@ def test_wrong_forms_are_left_to_the_validation(data: dict) -> None:
 @pytest.mark.parametrize(
     ("overlay", "said"),
     [
-        ("{only: [sfft, rl_math]}", "only: unknown stage 'sfft'"),
+        (
+            "{only: [sfft]}",
+            "only: unknown stage 'sfft'; known: pretrain_1t, pretrain_3p2t, midtrain_16k, "
+            "midtrain_64k, midtrain_256k, sft, rl_math, rl_code, rl_if, published; did you mean 'sft'?",
+        ),
         (
             "{stages: {sft: {init: midtrain_256k}}}",
             "unknown earlier stage 'midtrain_256k'; known: none (`only`",

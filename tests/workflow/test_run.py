@@ -1,6 +1,8 @@
 """`zgcm run`: what it shows while it works and at the end, and that it never loses Snakemake's exit code."""
 
 import logging
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,9 +11,10 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from typer.testing import CliRunner
 
 from tests.workflow.jobs import CHECKOUT, call
-from zgcm.cli import verbs  # noqa: F401 - registers the verbs
+from zgcm.cli import dryrun, verbs  # noqa: F401 - registers the verbs
 from zgcm.cli.app import app
-from zgcm.cli.progress import LogHandler
+from zgcm.cli.checked import check
+from zgcm.cli.progress import LogHandler, in_words
 from zgcm.cli.run import arguments, stages_of
 from zgcm.errors import ZgcmError
 
@@ -102,7 +105,7 @@ def test_snakemakes_failure_is_ours(tmp_path: Path) -> None:
     run = [sys.executable, "-m", "zgcm.cli", "run", "--directory", tmp_path, "results/no/such/file"]
     done = call(run)
     assert done.returncode == 1
-    assert "no/such/file" in done.stdout and "Not finished" in done.stdout
+    assert "no/such/file" in done.stdout and "Not finished" not in done.stdout, "nothing was begun"
 
 
 def test_a_dry_run_says_what_and_why_and_does_nothing(tmp_path: Path) -> None:
@@ -120,7 +123,7 @@ def test_a_dry_run_says_what_and_why_and_does_nothing(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_names_the_files_that_are_missing(tmp_path: Path) -> None:
-    target = "results/corpus/stage1_web/00000.jsonl.zst"
+    target = "results/tokenizer/manifest.json"
     recipe = ["--recipe", CHECKOUT / "config/zgcm-7b.yaml"]
     done = call([sys.executable, "-m", "zgcm.cli", "run", "-n", *recipe, "--directory", tmp_path, target])
     assert done.returncode == 0
@@ -152,3 +155,89 @@ def test_a_wrong_recipe_is_said_as_other_verbs_say_it_before_snakemake_starts(
         check = CliRunner().invoke(app, ["check", *recipe])
         assert str(check.exception) == str(run.exception)
         assert text is None or "(overlay.yaml:1)" in str(run.exception)
+
+
+def run_verb(*arguments: str | Path) -> Exception | None:
+    return CliRunner().invoke(app, ["run", "-n", *map(str, arguments)]).exception
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--cores", "two"], "must be integer or 'all'"),
+        (["--jobs", "x"], "number of jobs (--jobs, -j): must be integer"),
+        (["--stage", "sft"], "unrecognized arguments: --stage"),
+        (["--sdm", "conda", "sft"], "invalid choice: 'sft'"),
+        (["--profile", "nope"], "profile directory given (nope)"),
+    ],
+)
+def test_wrong_options_are_one_paragraph(arguments: list[str], said: str, tmp_path: Path) -> None:
+    error = run_verb("--directory", tmp_path, *arguments)
+    assert isinstance(error, ZgcmError) and said in error.found
+    assert "Using" not in error.found and "usage" not in error.found
+    assert "zgcm run sft" in error.hint and len(error.paragraph()) < 700
+
+
+def test_a_directory_that_cannot_be_made_is_one_paragraph() -> None:
+    assert "The directory cannot be made. at: /proc/x" in str(run_verb("--directory", "/proc/x"))
+
+
+def test_outside_the_checkout_a_recipe_must_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    error = run_verb()
+    assert isinstance(error, ZgcmError) and "No such recipe" in error.what
+    assert str(CliRunner().invoke(app, ["check"]).exception) == str(error)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stages_name_means_its_done_and_other_words_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(CHECKOUT)
+    files, targets = check(["sft", "report", "--profile", "slurm"], tmp_path, CHECKOUT)
+    assert targets == {"sft": "results/sft/done", "report": "report"}
+    assert files == [Path("config/zgcm-7b.yaml")]
+    assert check(["--cores", "1"], tmp_path, CHECKOUT) == ([Path("config/tiny.yaml")], {})
+
+
+def test_a_stages_name_is_a_target_and_no_value_of_an_option(tmp_path: Path) -> None:
+    directory = tmp_path / "pretrain_1t"
+    done = call([sys.executable, "-m", "zgcm.cli", "run", "-n", "pretrain_1t", "--directory", directory])
+    assert "Train pretrain_1t" in done.stdout and "Train sft" not in done.stdout
+    assert f"jobs in {directory / 'results'}: " in done.stdout
+
+
+def test_of_a_target_that_nothing_makes_it_says_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZGCM_RECIPE", str(CHECKOUT / "config/tiny.yaml"))
+    told = "MissingRuleException:\nNo rule to produce {} (if you use input functions make sure that they)."
+    for target in ("stf", "results/stf/done"):
+        said = in_words(told.format(target))
+        assert f"at: {target}. expected: a stage (pretrain_1t, " in said
+        assert said.endswith("to do: if sft is meant: zgcm run sft.") and "input functions" not in said
+    assert "is meant" not in in_words(told.format("results/no/such/file"))
+    assert in_words("another message") == "another message"
+
+
+def test_a_reader_who_leaves_ends_no_run(tmp_path: Path) -> None:
+    """`zgcm run -n | head -1`"""
+    target = "results/corpus/demo_traces/00000.jsonl.zst"
+    command = [sys.executable, "-m", "zgcm.cli", "run", "-n", "--directory", str(tmp_path), target]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, cwd=CHECKOUT, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr and "Error" not in done.stderr
+
+
+def test_jobs_of_unknown_origin_are_told_no_wider_than_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    handler = dryrun.LogHandler(None, None)  # type: ignore[arg-type]
+    message = "3 jobs have missing provenance/metadata so that it in part cannot be used to trigger re-runs."
+    handler.emit(logging.LogRecord("snakemake", logging.INFO, "", 0, message, None, None))
+    out = capsys.readouterr().out
+    said = " ".join(out.split())
+    assert said.startswith("Of the outputs of 3 jobs Snakemake") and "a verb called by hand" in said
+    assert max(map(len, out.splitlines())) <= 80

@@ -3,15 +3,21 @@
 import contextlib
 import io
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
+from zgcm.cli.app import DEFAULT_RECIPE
+from zgcm.errors import ZgcmError
 
-def check(argv: list[str], directory: Path, checkout: Path) -> None:
+
+def check(argv: list[str], directory: Path, checkout: Path) -> tuple[list[Path], dict[str, str]]:
     """The recipe of a Snakemake command line: its keys, the files it lists, whose results lie in `directory`.
 
-    Raises ZgcmError. The Snakefile checks the same again, for those who call Snakemake themselves.
+    Returns the recipe's files (where none is named, those of other verbs), and each target with the file that
+    it means: a stage's name is its `done`. Raises ZgcmError. The Snakefile checks the recipe again, for those
+    who call Snakemake themselves.
     """
     from snakemake.cli import parse_config
 
@@ -24,17 +30,29 @@ def check(argv: list[str], directory: Path, checkout: Path) -> None:
     from zgcm.rundir.stamp import check_stamp
 
     options = read(argv)
-    files = [_short(file) for file in options.configfile or [checkout / "config/tiny.yaml"]]
+    files = [_short(file) for file in options.configfile or DEFAULT_RECIPE]
     merged, lines = merge_files(files)
     merged = deep_merge(merged, parse_config(options.config))
     os.environ["ZGCM_CHECKOUT"] = str(checkout)  # profiles of the user's lie below it, for the jobs too
-    directory.mkdir(parents=True, exist_ok=True)  # as Snakemake does, also for a dry run
+    make(directory)
     with contextlib.chdir(directory):
         recipe = validate_recipe(locate(merged, checkout), ", ".join(map(str, files)), lines)
         require_files(recipe)
         check_stamp(Layout().stamp, recipe.name)
     for remark in sandbox_remarks(recipe):
         print(f"zgcm: {remark}", file=sys.stderr)
+    done = {name: str(Layout().done(name)) for name in recipe.stages}
+    return files, {target: done.get(target, target) for target in options.targets}
+
+
+def make(directory: Path) -> None:
+    """As Snakemake does, also for a dry run."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:  # below /proc, and where the working directory was removed
+        raise ZgcmError(
+            "The directory cannot be made", where=str(directory), hint="choose another --directory"
+        ) from error
 
 
 def _short(path: Path) -> Path:
@@ -43,14 +61,26 @@ def _short(path: Path) -> Path:
 
 
 def read(argv: list[str]) -> Any:
-    """Snakemake's options, profiles included. What it prints while reading it prints again when it starts;
-    shown here is only why it refuses them."""
+    """Snakemake's options, profiles included. What it prints while reading it prints again when it starts.
+
+    Raises ZgcmError where it refuses them, without the 130 lines of its usage.
+    """
     from snakemake.cli import parse_args
+    from snakemake.exceptions import CliException
 
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
             return parse_args(argv)[1]
-    except SystemExit:
-        print(said.getvalue(), end="", file=sys.stderr)
-        raise
+    except SystemExit as end:
+        if not end.code:  # --version
+            raise
+        why = re.split("error: ", said.getvalue(), flags=re.IGNORECASE)[-1]
+    except CliException as error:
+        why = error.msg
+    raise ZgcmError(
+        "Snakemake refuses the command's options",
+        found=" ".join(why.split()),
+        hint="zgcm run --help lists those of zgcm, snakemake --help the others; what is to be made is a word "
+        "alone, before them: zgcm run sft",
+    )

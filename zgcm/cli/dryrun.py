@@ -12,7 +12,7 @@ from typing import Any
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from zgcm import reasons
-from zgcm.cli.progress import Teller, show
+from zgcm.cli.progress import Teller, in_words, show
 from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.layout import Layout
@@ -60,12 +60,16 @@ class LogHandler(Teller):
             recipe = load_recipe([Path(os.environ["ZGCM_RECIPE"])])  # set by the Snakefile
             show(*lines(jobs_of(self.told, recipe), recipe, Layout()))
         elif FORGOTTEN in message:
+            number = counted(int(message.split()[0]), "job")
             show(
-                f"Of {message.split()[0]} finished jobs Snakemake does not know what made them (.snakemake "
-                "is lost, or from elsewhere): it sees changed files, not keys; of stages, zgcm status does"
+                *wrapped(
+                    f"Of the outputs of {number} Snakemake does not know what made them (a verb called by "
+                    "hand, or results brought without their .snakemake): there it sees changed files, not "
+                    "keys; of stages, zgcm status sees these"
+                )
             )
         elif message.startswith(SHOWN) or record.levelno >= logging.WARNING:
-            show(message)
+            show(in_words(message))
 
 
 def jobs_of(told: list[dict[str, Any]], recipe: Recipe) -> list[Job]:
@@ -138,8 +142,21 @@ def totals(jobs: list[Job], recipe: Recipe, layout: Layout) -> list[str]:
     stages = [job.wildcards["stage"] for job in jobs if job.rule in ("train", "rl")]
     if stages:
         steps = {stage: lengths.steps(recipe, layout, stage) for stage in stages}
-        unknown = [stage for stage, number in steps.items() if number is None]
-        more = f", and {', '.join(unknown)}, whose length its data will say" if unknown else ""
-        known = sum(number or 0 for number in steps.values())
-        said.append(f"To train: {known:,} steps in {len(stages)} stages{more}; what that costs: zgcm plan")
-    return [*said, *missing(recipe), "Nothing was done: this was a dry run"]
+        known = [number for number in steps.values() if number is not None]
+        train = [f"{sum(known):,} steps in {counted(len(known), 'stage')}"] if known else []
+        if unknown := [stage for stage, number in steps.items() if number is None]:
+            train.append(f"{', '.join(unknown)}, whose length its data will say")
+        said.append(f"To train: {', and '.join(train)}; what that costs: zgcm plan")
+    return [*said, *missing(recipe, read_by(jobs)), "Nothing was done: this was a dry run"]
+
+
+def read_by(jobs: list[Job]) -> set[str]:
+    """The parts of a recipe (`sources.notes`, `stages.sft`) whose files the jobs read."""
+    parts = {"source": "sources", "mix": "mixes", "stage": "stages"}
+    found = {
+        f"{part}.{job.wildcards[kind]}"
+        for job in jobs
+        for kind, part in parts.items()
+        if kind in job.wildcards and job.rule != "export"
+    }
+    return found | {"tokenizer.path" for job in jobs if job.rule == "tokenizer"}

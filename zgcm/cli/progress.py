@@ -4,7 +4,10 @@ A Snakemake logger plugin (class `LogHandler`), registered by `zgcm run` itself:
 Trainers print their own lines between these: their jobs write to the terminal as well as to their log.
 """
 
+import difflib
 import logging
+import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -12,12 +15,18 @@ from pathlib import Path
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from zgcm.config.load import load_recipe
+from zgcm.errors import ZgcmError
+from zgcm.layout import Layout
 from zgcm.numbers import counted
 from zgcm.stopping import was_requested
 
 LOG_LINES = 20  # of a failed job's log: a verb's error is one paragraph, a traceback's end needs about 20
 SHOWN = ("Nothing to be done", "Complete log")
 SAID_BETTER = ("CalledProcessError", "At least one job did not complete")  # by `on_error`
+
+begun: list[str] = []
+"""What the jobs that this process started do."""
 
 
 class Teller(LogHandlerBase):
@@ -59,7 +68,7 @@ class LogHandler(Teller):
     def on_message(self, message: str, important: bool) -> None:
         said = self.started and any(part in message for part in SAID_BETTER)
         if (important and not said) or message.startswith(SHOWN):
-            show(message)
+            show(in_words(message))
 
     def on_plan(self, stats: dict[str, int]) -> None:
         self.targets = stats.get("all", 0)
@@ -69,6 +78,7 @@ class LogHandler(Teller):
         job = record.__dict__
         self.started[job["jobid"]] = time.monotonic()
         self.sentences[job["jobid"]] = job["rule_msg"] or job["rule_name"]
+        begun.append(self.sentences[job["jobid"]])
         if "stage" in (job["wildcards"] or {}):  # minutes or weeks: say that it has begun
             show(f"        {self.sentences[job['jobid']]} ...")
 
@@ -100,5 +110,29 @@ class LogHandler(Teller):
                 show(f"The end of {log.absolute()}:", *(f"  {line}" for line in lines[-LOG_LINES:]))
 
 
+def in_words(message: str) -> str:
+    """A message of Snakemake's. Of a target that no rule makes it does not say what there is instead."""
+    unknown = re.search(r"^No rule to produce (.+?) \(if you use input functions", message, re.M)
+    if unknown is None:
+        return message
+    stages = list(load_recipe([Path(os.environ["ZGCM_RECIPE"])]).stages)  # set by the Snakefile
+    target = unknown[1]
+    name = target.removeprefix(f"{Layout().root}/").removesuffix("/done")
+    near = difflib.get_close_matches(name, stages, n=1, cutoff=0.6)
+    error = ZgcmError(
+        "Nothing makes this target",
+        where=target,
+        expected=f"a stage ({', '.join(stages)}), or a file below results/",
+        hint=f"if {near[0]} is meant: zgcm run {near[0]}" if near else "zgcm run -n lists the steps",
+    )
+    return f"zgcm: {error.paragraph()}"
+
+
 def show(*lines: str) -> None:
-    print(*lines, sep="\n", file=sys.stdout, flush=True)
+    """A reader who leaves (`| head -1`) ends what is said, also by jobs that start later, not the work."""
+    try:
+        print(*lines, sep="\n", file=sys.stdout, flush=True)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

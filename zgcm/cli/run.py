@@ -45,16 +45,18 @@ def run(
 ) -> None:
     """Run everything that is not up to date, from raw text to the report.
 
-    Anything else goes to Snakemake, for instance a target (`zgcm run results/sft/done`) or `--profile slurm`.
-    After a crash, give the same command again.
+    Anything else goes to Snakemake: a target, which is a stage or a file (`zgcm run sft`, `zgcm run
+    results/mixes/sft/dataset.json`), or an option (`--profile slurm`). After a crash, give the same command
+    again.
 
     Look first: zgcm check (is the recipe right), zgcm run -n (what would run and why), zgcm plan (what it
     costs). Look meanwhile: zgcm status.
     """
     from zgcm.cli import checked, dryrun, progress
 
-    argv = arguments(recipe, cores, directory, context.args)
-    checked.check(argv, directory, SNAKEFILE.parent)
+    given = arguments(recipe, cores, directory, context.args)
+    files, targets = checked.check(given, directory, SNAKEFILE.parent)
+    argv = arguments(files, cores, directory, [targets.get(word, word) for word in context.args])
     if dry_run:
         raise typer.Exit(snakemake([*argv, "--dry-run"], dryrun))
     began = time.monotonic()
@@ -63,9 +65,10 @@ def run(
         typer.echo("\nStopped at your request. The same command goes on from what is finished or saved.")
         raise typer.Exit(128 + stopping.received[0])
     if code:
-        typer.echo("\nNot finished. The same command goes on from here; mend what failed first.")
+        if progress.begun:
+            typer.echo("\nNot finished. The same command goes on from here; mend what failed first.")
         raise typer.Exit(code)
-    made = [directory / target for target in context.args if (directory / target).exists()]
+    made = [directory / file for file in targets.values() if (directory / file).exists()]
     typer.echo("\n" + ("\n".join(map(str, made)) if made else stages_of(directory)))
     typer.echo(f"{time.monotonic() - began:.0f} s in all")
 

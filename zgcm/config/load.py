@@ -3,6 +3,7 @@
 recipe = load_recipe([Path("config/tiny.yaml")])
 """
 
+import difflib
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def validate_recipe(
         return Recipe.model_validate(data, context=context)
     except ValidationError as error:
         found = [_origin(line, data) for item in error.errors() for line in describe(item)]
-        details = [_with_line(line, lines or {}) for line in dict.fromkeys(found)]
+        details = [_with_line(_guessed(line, data), lines or {}) for line in dict.fromkeys(found)]
         count = f"{len(details)} problems" if len(details) > 1 else "a problem"
         raise ZgcmError(
             f"The recipe has {count} (docs/recipe.md explains every key)",
@@ -82,6 +83,18 @@ def _origin(line: str, data: dict[str, Any]) -> str:
     if stands_in_stage or _below(data, ["stage_defaults", kind, *parts[2:]]) is ABSENT:
         return line
     return ": ".join((".".join(["stage_defaults", str(kind), *parts[2:]]), message))
+
+
+def _guessed(line: str, data: dict[str, Any]) -> str:
+    """Name the like-named section where one lacks what each has: an overlay may have misspelt it."""
+    parts = line.partition(": ")[0].split(".")
+    if len(parts) != 2 or parts[0] not in ("sources", "mixes", "stages"):
+        return line
+    if not any(said in line for said in ("`kind` is required", "give either")):
+        return line
+    others = [name for name in data[parts[0]] if isinstance(name, str) and name != parts[1]]
+    near = difflib.get_close_matches(parts[1], others, n=1, cutoff=0.85)
+    return f"{line}; did you mean {near[0]!r}?" if near else line
 
 
 ABSENT = object()

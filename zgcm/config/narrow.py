@@ -20,9 +20,11 @@ def narrow(data: dict[str, Any]) -> dict[str, Any]:
     if not only or not isinstance(only, list) or not all(isinstance(name, str) for name in only):
         return data
     stages = _entries(data, "stages")
-    starts = {str(_get(stages[name], "init")) for name in only if name in stages}
+    if not set(only) <= set(stages):
+        return data  # the validation names the unknown one, and those that there are
+    starts = {str(_get(stages[name], "init")) for name in only}
     adopted = [name for name in stages if name in starts and _get(stages[name], "kind") == "adopted"]
-    kept = {name: stages[name] for name in dict.fromkeys([*adopted, *only]) if name in stages}
+    kept = {name: stages[name] for name in dict.fromkeys([*adopted, *only])}
     mixes = _mixes(_entries(data, "mixes"), kept.values())
     wanted = {source for mix in mixes.values() for source in _keys(mix, "sources")}
     tokenizer = data.get("tokenizer")

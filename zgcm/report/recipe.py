@@ -1,6 +1,7 @@
 """What `zgcm check` prints: a recipe's parameters, sources, mixes, stages, assumptions, and missing files,
 as data and as text."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -195,9 +196,10 @@ def _mix_row(name: str, mix: Facts) -> tuple[str, ...]:
     return name, mix["kind"], order, tokens, f"{mix['shards']:,}", made_of, ", ".join(mix["exclude"])
 
 
-def missing(recipe: Recipe) -> list[str]:
-    """Sentences on files that the recipe names and that are not there."""
-    return _missing(_missing_facts(recipe))
+def missing(recipe: Recipe, parts: Collection[str]) -> list[str]:
+    """Sentences on files that `parts` of the recipe (`stages.sft`) name and that are not there."""
+    facts = _missing_facts(recipe)
+    return _missing([file for file in facts if ".".join(file["key"].split(".")[:2]) in parts])
 
 
 def _missing_facts(recipe: Recipe) -> list[dict[str, str]]:
