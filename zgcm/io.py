@@ -70,7 +70,7 @@ def atomic_open(path: Path) -> Iterator[BinaryIO]:
 
 def not_the_input(output: Path, source: Path) -> None:
     """Raises ZgcmError when writing `output` would replace the file it is made from."""
-    if output.exists() and output.samefile(source):
+    if output.exists() and source.exists() and output.samefile(source):
         raise ZgcmError(
             "The output would replace the input", where=str(output), hint="choose another --output"
         )
