@@ -147,6 +147,8 @@ def test_long_and_untrainable_conversations_are_reported_never_cut(workspace):
 
 def test_nothing_to_pack_is_an_error(workspace):
     recipe, layout = workspace
-    with pytest.raises(ZgcmError, match=r"No conversation can be packed.*1 without an assistant turn"):
-        replan(recipe, layout, [conversation([{"role": "user", "content": "anyone?"}], "silent")])
+    silent = conversation([{"role": "user", "content": "anyone?"}], "silent")
+    with pytest.raises(ZgcmError, match=r"can be packed.*1 without an assistant turn") as error:
+        replan(recipe, layout, [silent])
+    assert error.value.where == "mixes.sft" and error.value.hint.startswith("bring conversations")
     assert not layout.packed_prefix("sft", "00000").with_suffix(".json").exists()

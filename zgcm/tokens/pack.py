@@ -54,12 +54,7 @@ def pack_shard(
     manifest.unlink(missing_ok=True)
     conversations = _load(layout, layout.selection(mix, shard), length)
     if not conversations.tokens:
-        raise ZgcmError(
-            "No conversation can be packed", where=f"mixes.{mix}.sequence_length",
-            found=f"{len(conversations.too_long):,} too long for {length:,} tokens, "
-            f"{len(conversations.without_loss):,} without an assistant turn to learn",
-            hint="allow longer sequences" + (", or use fewer shards" if recipe.mixes[mix].shards > 1 else ""),
-        )  # fmt: skip
+        raise nothing_to_pack(conversations, f"mixes.{mix}", length, recipe.mixes[mix].shards)
     bins = pack_bins([len(tokens) for tokens in conversations.tokens], length)
     written = _write(layout, mix, shard, conversations, bins, token_dtype(tokenizer["vocab_size"]))
     tokens = written["tokens"].tokens
@@ -80,6 +75,23 @@ def pack_shard(
     }
     write_json(manifest, facts)
     return facts
+
+
+def nothing_to_pack(conversations: _Conversations, place: str, length: int, shards: int) -> ZgcmError:
+    """Longer sequences help where something was too long; plain text stays without an assistant turn."""
+    too_long, without_loss = len(conversations.too_long), len(conversations.without_loss)
+    remedies = ["allow longer sequences"] if too_long else []
+    if without_loss:
+        remedies.append("bring conversations, `messages` of which one is the assistant's")
+    if shards > 1:
+        remedies.append("use fewer shards")
+    return ZgcmError(
+        "No conversation can be packed",
+        where=f"{place}.sequence_length" if too_long else place,
+        found=f"{too_long:,} too long for {length:,} tokens, "
+        f"{without_loss:,} without an assistant turn to learn",
+        hint=", or ".join(remedies),
+    )
 
 
 def pack_bins(lengths: list[int], capacity: int) -> list[list[int]]:
