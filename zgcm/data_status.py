@@ -1,17 +1,23 @@
-"""How far the steps before training are, from files alone: which outputs are there, which logs without one.
+"""How far the steps before training are, from files alone: which outputs are there, which of them belong to
+another recipe, which logs are there without one.
 
     for row in data_states(recipe, layout): print(row["step"], row["made"], row["of"], row["begun"])
 
 A rule's log is there from the job's start on, and Snakemake removes the outputs of a job before it starts:
-a log without its output is a job that runs, or one that failed or was killed.
+a log without its output is a job that runs, or one that failed or was killed. Which recipe_id made an output,
+Snakemake's record of it says (`.snakemake/metadata`); an output without a record counts as up to date.
 """
 
+import contextlib
+import json
+import re
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from zgcm import identity
+from zgcm import identity, reasons
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout, compared_shards, mix_shards, raw_input, used_shards
@@ -30,26 +36,52 @@ STEPS = {
     LAST: ("gather", "pack", "adopt_tokens"),
 }
 """Step -> its rules. Raw text of files of yours is no job."""
+FAILED = re.compile(r"^(zgcm: (?!Stopped)|Traceback )", re.M)
+"""How a verb ends its log when it fails."""
 Job = tuple[str, Path, str]
 """(name, output, log below results/logs)."""
 
 
 def data_states(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
-    """A row for each step: step, made, of (jobs), begun ([{name, seconds}]: jobs without an output, seconds
-    since they last wrote to their log), running and waiting (jobs in Slurm's queue).
+    """A row for each step: step, made, of (jobs), stale (of those made), begun ([{name, seconds, failed}]:
+    jobs without an output, seconds since they last wrote to their log, the log if it ends with an error),
+    running and waiting (jobs in Slurm's queue).
 
-    Empty when all that training reads is made, and where the lock of a source is still to be written, so that
-    nobody knows how much there is.
+    Once all that training reads is made, only of steps in which something is stale. Empty where the lock of a
+    source is still to be written, so that nobody knows how much there is.
     """
     try:
         jobs = {step: list(jobs_of(recipe, layout, step)) for step in STEPS}
     except ZgcmError:
         return []
     absent = {step: [job for job in some if not job[1].exists()] for step, some in jobs.items()}
-    if not absent[LAST]:
+    stale = {step: sum(_is_stale(recipe, layout, job) for job in some) for step, some in jobs.items()}
+    shown = [step for step in STEPS if jobs[step] and (absent[LAST] or stale[step])]
+    if not shown:
         return []
     queued = queue.jobs_of(layout.root.parent)
-    return [_row(layout, step, len(jobs[step]), absent[step], queued) for step in STEPS if jobs[step]]
+    return [
+        {**_row(layout, step, len(jobs[step]), absent[step], queued), "stale": stale[step]} for step in shown
+    ]
+
+
+def _is_stale(recipe: Recipe, layout: Layout, job: Job) -> bool:
+    """Whether an output is there and was made with another recipe_id than the recipe's."""
+    name, output, log = job
+    about = name.split()[0]
+    step = reasons.step_of(recipe, Path(log).parts[0].removesuffix(".log"), {"source": about, "mix": about})
+    assert step is not None, f"{log} belongs to a step"
+    before = _made_with(layout, output) if output.exists() else set()
+    return bool(before) and identity.recipe_id(recipe, *step) not in before
+
+
+def _made_with(layout: Layout, output: Path) -> set[str]:
+    """The recipe_id in Snakemake's record of an output; empty without a record."""
+    name = urlsafe_b64encode(str(output.relative_to(layout.root.parent)).encode()).decode()
+    with contextlib.suppress(OSError, ValueError, KeyError):  # none, or one that is just being written
+        record = json.loads((layout.root.parent / ".snakemake/metadata" / name).read_bytes())
+        return set(re.findall(r"'([0-9a-f]{12})'", " ".join(record["params"])))
+    return set()
 
 
 def _row(
@@ -60,8 +92,10 @@ def _row(
         logs = [layout.root / "logs" / log]
         if step == "mixes":
             logs.append(layout.root / "logs" / "dedup" / Path(log).name)
-        if times := [path.stat().st_mtime for path in logs if path.is_file()]:
-            begun.append({"name": name, "seconds": max(time.time() - max(times), 0)})
+        if times := {path.stat().st_mtime: path for path in logs if path.is_file()}:
+            last = max(times)
+            failed = str(times[last]) if FAILED.search(times[last].read_text(errors="replace")) else None
+            begun.append({"name": name, "seconds": max(time.time() - last, 0), "failed": failed})
     mine = [
         job
         for comment, job in queued.items()

@@ -7,6 +7,7 @@ part of the packed sequences that holds no token; `spread` is the standard devia
 part of their tokens in conversations longer than the median: 0 when every sequence is like the whole.
 """
 
+import argparse
 import json
 import statistics
 
@@ -33,6 +34,9 @@ def measure(lengths: list[int], bins: list[list[int]]) -> dict[str, float]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     for name, (count, median, sigma) in CASES.items():
         drawn = np.random.default_rng(0).lognormal(np.log(median), sigma, count)
         lengths = drawn.astype(int).clip(20, SEQUENCE_LENGTH).tolist()

@@ -54,6 +54,17 @@ def test_committed_recipes_load(name: str) -> None:
         ("sources: {demo_cod: {shards: 3}}", ["`kind` is required", "did you mean 'demo_code'?"]),
         ("mixes: {pretrain_1tt: {tokens: 10}}", ["`sources` or `prefixes`; did you mean 'pretrain_1t'?"]),
         ("stages: {rl_math: {prompts: {kind: null}}}", ["stages.rl_math.prompts"]),
+        (
+            "stages: {rl_math: {prompts: {kind: files, trian: a}}}",
+            [
+                "did you mean 'train'?",
+                "prompts.valid: expected text; found 128; kind: demo takes that; where an",
+            ],
+        ),
+        (
+            "tokenizer: {kind: import, path: 3}",
+            ['tokenizer.path: expected text; found 3; put it in quotes if it is text: "3"'],
+        ),
         ("stages: {Sft: {kind: sft}}", ["stages.Sft: a name is lower-case letters, digits and underscores"]),
         ("model: {num_layers: 0}", ["model.num_layers: input should be greater than 0; found 0"]),
         (

@@ -53,7 +53,7 @@ def test_a_changed_file_is_refused(tmp_path, locked):
 def test_what_cannot_be_locked(tmp_path, locked):
     with pytest.raises(ZgcmError, match="has no lock file"):
         source_shards(locked, "mine")
-    assert describe_sources(locked)[-1]["shards"] == "no lock"
+    assert describe_sources(locked)[-1]["shards"] is None
     for paths, message in (
         ([], "No files for source mine"),
         ([str(tmp_path / "data" / "*.parquet")], "No files for source mine"),

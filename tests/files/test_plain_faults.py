@@ -1,6 +1,7 @@
 """The verbs on plain files when something is wrong: the user's words, no output in an input's place, no part
 of a result under a final name, and after a kill the same bytes as without."""
 
+import itertools
 import json
 import os
 import random
@@ -70,9 +71,15 @@ def outputs(directory: Path) -> dict[str, bytes]:
         (["mix", "one.jsonl", "--shards", "999", "--tokenizer", "tokenizer"], "at: --shards"),
         (["mix", "one.jsonl=-1", "--tokenizer", "tokenizer"], "weight of one: .*greater than or equal to 0"),
         (["mix", "one.jsonl=0", "--tokenizer", "tokenizer"], "All weights are 0"),
+        (["mix", "one.jsonl=x", "--tokenizer", "tokenizer"], "A weight is a number. at: one.jsonl. found: x"),
+        (["mix", "one.jsonl=", "--tokenizer", "tokenizer"], "A weight is a number. at: one.jsonl. found: no"),
         (["mix", "one.jsonl", "one.jsonl=2", "--tokenizer", "tokenizer"], "same output"),
         (["mix", "one.jsonl", "--seed", "-1", "--tokenizer", "tokenizer"], "--seed: "),
         (["pack", "talks.jsonl", "--seq-length", "3", "--tokenizer", "tokenizer"], "at: --seq-length"),
+        (
+            ["pack", "one.jsonl", "--seq-length", "4096", "--tokenizer", "tokenizer"],
+            "at: one.jsonl. .*to do: bring conversations, [^,]*$",
+        ),
         (["decontaminate", "one.jsonl", "--against", "blank.jsonl"], "evaluation file holds no text"),
         (["index", "one.jsonl", "--tokenizer", "broken"], "Not the files of a byte-level BPE tokenizer"),
         (["clean", "one.jsonl", *CLEAN, "--slurm", "time=1"], "--slurm needs --fanout slurm"),
@@ -87,6 +94,20 @@ def test_errors_are_told_in_the_words_of_the_verb(call, place, command, message)
     with pytest.raises(ZgcmError, match=message.replace("(", r"\(").replace(")", r"\)")) as caught:
         call(*command, "--output", "out")
     assert not [word for word in INNER if word in str(caught.value)]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("file", ["empty.jsonl", "blank.jsonl"])
+def test_nothing_is_made_of_nothing(call, place, verb, file):
+    options = itertools.dropwhile(lambda argument: ".jsonl" in argument, VERBS[verb])
+    with pytest.raises(ZgcmError, match=r"There is no record|The file is empty") as caught:
+        call(verb, file, *options, "--output", "out")
+    assert file in caught.value.where and not outputs(Path("out"))
+
+
+def test_one_file_may_be_empty(call, place):
+    said = call("index", "empty.jsonl", "one.jsonl", "--tokenizer", "tokenizer", "--output", "both")
+    assert "empty.jsonl: 0 documents" in said.stderr and "both: 200 documents" in said.stdout
 
 
 @pytest.mark.parametrize("verb", ["clean", "dedup", "decontaminate"])

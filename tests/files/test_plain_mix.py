@@ -44,6 +44,12 @@ def test_a_quota_that_cannot_be_met_says_what_is_missing(call, two_files, tokeni
         call(*command)
 
 
+def test_a_name_may_hold_an_equals_sign(call, two_files, tokenizer, tmp_path):
+    odd = two_files[0].rename(tmp_path / "a=b.jsonl")
+    plan = json.loads(call("mix", odd, "--tokenizer", tokenizer, "-o", tmp_path / "out", "--json").stdout)
+    assert plan["shards"]["00000"]
+
+
 def test_an_unknown_order_is_named(call, two_files, tokenizer, tmp_path):
     command = ("mix", *two_files, "--order", "random", "--tokenizer", tokenizer, "--output", tmp_path / "out")
     with pytest.raises(ZgcmError, match=r"order: found 'random'; allowed: curriculum, shuffled, listed"):

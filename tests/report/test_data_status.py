@@ -3,13 +3,17 @@
 import os
 import re
 import time
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.workflow.jobs import CHECKOUT, snakemake
 from zgcm.cli import verbs  # noqa: F401 - registers the verbs
 from zgcm.cli.app import app
+from zgcm.cli.status import remarks
+from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
 from zgcm.data_status import LAST, STEPS, data_states, jobs_of
 from zgcm.io import write_json
@@ -66,6 +70,46 @@ def test_the_queue_is_counted_by_step(
     found = {row["step"]: (row["running"], row["waiting"]) for row in data_states(tiny, layout)}
     assert found.pop("cleaning") == (1, 1) and found.pop("mixes") == (1, 0)
     assert set(found.values()) == {(0, 0)}
+
+
+def test_what_another_recipe_made_is_stale(tmp_path: Path) -> None:
+    """By the record that Snakemake itself writes, of a job that it ran."""
+    ran = snakemake("--cores", "1", "results/raw/demo_code/00000.jsonl.zst", directory=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    layout = Layout(tmp_path / "results")
+    other = tmp_path / "other.yaml"
+    other.write_text("sources: {demo_code: {seed: 99}}")
+
+    def raw(*files: Path) -> tuple[int, int]:
+        row = data_states(load_recipe([CHECKOUT / "config/tiny.yaml", *files]), layout)[0]
+        return row["made"], row["stale"]
+
+    assert raw() == (1, 0)
+    assert raw(other) == (1, 1)
+    assert "1 stale" in remarks(data_states(load_recipe([CHECKOUT / "config/tiny.yaml", other]), layout)[0])
+
+
+def test_every_step_can_be_stale_also_once_all_is_made(tiny: Recipe, layout: Layout) -> None:
+    for step in STEPS:
+        make(tiny, layout, step)
+    for step in STEPS:
+        first = next(iter(jobs_of(tiny, layout, step)))[1]
+        name = urlsafe_b64encode(str(first.relative_to(layout.root.parent)).encode()).decode()
+        write_json(layout.root.parent / ".snakemake/metadata" / name, {"params": ["'0123456789ab'", "''"]})
+        assert {row["step"]: row["stale"] for row in data_states(tiny, layout)}[step] == 1
+
+
+def test_a_failed_job_comes_first_with_its_log(tiny: Recipe, layout: Layout) -> None:
+    endings = ["zgcm: Stopped at your request.", "working", "zgcm: There is no record.", "Traceback (most"]
+    jobs = list(jobs_of(tiny, layout, "cleaning"))[:4]
+    for (_, _, log), ending in zip(jobs, endings, strict=True):
+        touch(layout.root / "logs" / log)
+        (layout.root / "logs" / log).write_text(f"a line\n{ending}\n")
+    row = next(row for row in data_states(tiny, layout) if row["step"] == "cleaning")
+    failed = [job["failed"] for job in row["begun"]]
+    assert failed == [None, None, *(str(layout.root / "logs" / log) for _, _, log in jobs[2:])]
+    for name, _, log in jobs[2:]:
+        assert f"{name} failed, see {layout.root / 'logs' / log}, " in remarks(row)
 
 
 def test_nothing_is_said_once_all_that_training_reads_is_there(tiny: Recipe, layout: Layout) -> None:

@@ -1,6 +1,8 @@
 """`zgcm reward`: rewards with reasons, and errors that name the line."""
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from zgcm.cli.app import app
+from zgcm.cli.reward import code_command, instruction_command, math_command
 from zgcm.cli.verbs import arrange  # noqa: F401  (registers the verbs)
 from zgcm.errors import ZgcmError
 from zgcm.rl.formats import convert
@@ -114,3 +117,37 @@ def test_errors_name_the_line_and_leave_nothing(
         CliRunner().invoke(app, ["reward", domain, str(path)], catch_exceptions=False)
     assert caught.value.where == f"{path}:2"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("verb", ["reward", "prompts"])
+def test_a_missing_file_is_told_as_such_beside_an_output_of_before(tmp_path: Path, verb: str) -> None:
+    before, missing = write(tmp_path / "before.jsonl", MATH), str(tmp_path / "nope.jsonl")
+    verbs = {"reward": ["reward", "math", missing], "prompts": ["prompts", "convert", missing, "-f", "gsm8k"]}
+    with pytest.raises(ZgcmError, match="missing") as caught:
+        CliRunner().invoke(app, [*verbs[verb], "--output", str(before)], catch_exceptions=False)
+    assert caught.value.where == missing
+
+
+@pytest.mark.parametrize(
+    ("verb", "rows", "what"),
+    [
+        ("math", [], "No rows"),
+        ("math", [INSTRUCTION], "Wrong domain"),
+        ("if", [{"sample_id": "a"}], "Fields are missing"),
+        ("code", [MATH], "No tests"),
+    ],
+)
+def test_errors_say_what_to_do(tmp_path: Path, verb: str, rows: list[dict[str, Any]], what: str) -> None:
+    path, assets = write(tmp_path / "c.jsonl", *rows), tmp_path / "nope"
+    arguments = ["reward", verb, str(path), *(["--assets", str(assets)] if verb == "code" else [])]
+    with pytest.raises(ZgcmError, match=what) as caught:
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert caught.value.hint and str(caught.value).count(str(assets)) == (verb == "code")
+
+
+@pytest.mark.parametrize("verb", [math_command, code_command, instruction_command])
+def test_the_page_lists_every_reason(verb: Callable[..., None]) -> None:
+    listed = (Path(__file__).parents[2] / "docs/rl.md").read_text()
+    _, _, told = str(verb.__doc__).partition("reason")
+    reasons = [reason.partition(":")[0] for reason in re.findall(r"`([^`]+)`", " ".join(told.split()))]
+    assert reasons and not [reason for reason in reasons if f"`{reason}" not in listed]

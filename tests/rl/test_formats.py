@@ -81,6 +81,7 @@ def test_ifeval(tmp_path: Path) -> None:
         ("gsm8k", {**ROWS["gsm8k"], "answer": "4"}, "####"),
         ("gsm8k", {"answer": "#### 4"}, "no 'question'"),
         ("math", {"problem": "2+2?", "solution": "4"}, "boxed"),
+        ("math", ROWS["gsm8k"], "--format gsm8k"),
         ("humaneval", {**ROWS["humaneval"], "entry_point": "g"}, "does not define g"),
         ("mbpp", {**ROWS["mbpp"], "test_list": ["assert ("]}, "Not a row"),
         ("ifeval", {**ROWS["ifeval"], "kwargs": []}, "1 instructions, 0 kwargs"),

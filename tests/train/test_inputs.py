@@ -70,7 +70,7 @@ def test_all_problems_at_once(tmp_path):
         "has not finished",
     ):
         assert part in message
-    assert message.count("\n  - ") == 5
+    assert message.count("\n  - ") == 5 and len(message.splitlines()) == 6
 
 
 def test_a_stopped_run_refuses(root):

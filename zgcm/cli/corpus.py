@@ -178,14 +178,15 @@ def lock_command(
 @recipe_verb("show", sources_app)
 def show_command(opened: Opened) -> None:
     """List the sources of a recipe: kind, stage, category, shards, lock."""
+    from zgcm import numbers
     from zgcm.corpus.lock import describe_sources
+    from zgcm.terminal import aligned
 
     rows = describe_sources(opened.recipe)
     titles = ("source", "kind", "stage", "category", "shards", "bytes", "from")
-    table = [titles, *([str(row[title]) for title in titles] for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(titles))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in table
-    ]
-    opened.say(rows, "\n".join(lines))
+    table = [titles]
+    for row in rows:
+        shards = "no lock" if row["shards"] is None else f"{row['shards']:,}"
+        shown = {**row, "shards": shards, "bytes": numbers.byte_count(row["bytes"])}
+        table.append(tuple(shown[title] for title in titles))
+    opened.say(rows, "\n".join(aligned(table, right={4, 5})))

@@ -22,12 +22,14 @@ def preflight(
     """
     from zgcm.preflight.report import failures, run_parts
     from zgcm.rundir.stamp import check_stamp
+    from zgcm.terminal import wrapped
 
     check_stamp(opened.layout.stamp, opened.recipe.name)
     names = [name.strip() for name in only.split(",") if name.strip()]
     report = run_parts(opened.recipe, opened.layout, names)
     broken = failures(report)
-    opened.say(report, f"{table(report)}\n{last_line(report, broken)} -> {opened.layout.preflight}")
+    last = wrapped(f"{last_line(report, broken)} -> {opened.layout.preflight}")
+    opened.say(report, "\n".join([table(report), *last]))
     if broken:
         raise typer.Exit(1)
 

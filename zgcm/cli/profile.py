@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -65,7 +65,7 @@ def _raw_file(opened: Opened, where: list[str]) -> tuple[Path, "Part", str]:
 
 
 def _lines(found: "Survey") -> Iterator[str]:
-    from zgcm.corpus.noise import ADVICE
+    from zgcm.terminal import aligned, wrapped
 
     told = found.summary()
     rows = [("field", "present", "type", "mean", "p50", "p95", "max", "example")]
@@ -74,11 +74,16 @@ def _lines(found: "Survey") -> Iterator[str]:
         numbers = [f"{length[key]:,.0f}" if length else "" for key in ("mean", "p50", "p95", "max")]
         example = _values(item["values"]) if "values" in item else item["example"]
         rows.append((item["name"], f"{item['present']:.1%}", "/".join(item["types"]), *numbers, example))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        yield "  ".join([*cells, row[-1]]).rstrip()
+    yield from aligned(rows, right={1, 3, 4, 5, 6})
     yield ""
+    for line in _findings(found, told):
+        yield from wrapped(line)
+
+
+def _findings(found: "Survey", told: dict[str, Any]) -> Iterator[str]:
+    from zgcm.corpus.noise import ADVICE
+    from zgcm.numbers import counted
+
     characters = told["characters"]
     yield (
         f"text        {characters['mean']:,.0f} characters on average, "
@@ -94,7 +99,7 @@ def _lines(found: "Survey") -> Iterator[str]:
     if found.bad_lines:
         yield f"bad lines   {found.bad_lines:,}; the first: {found.first_bad_line}"
     whole = "all" if found.complete else "the first"
-    yield f"{found.path}: {whole} {found.records:,} records; --draft prints a source to start from"
+    yield f"{found.path}: {whole} {counted(found.records, 'record')}; --draft prints a source to start from"
 
 
 def _values(values: dict[str, int]) -> str:

@@ -77,8 +77,10 @@ def code_command(
     `empty answer`.
     """
     from zgcm.rl.rewards.byhand import code_scorer, score_file
+    from zgcm.rl.sandbox.assets import check
     from zgcm.rl.sandbox.attest import attested_sandbox
 
+    check(assets, {})
     at_a_time = slots or len(os.sched_getaffinity(0))
     with attested_sandbox(at_a_time, secrets=(assets.resolve(),)) as (judge, _):
         scorer = code_scorer(judge, assets, max_tests, timeout, special_token or ["<|endoftext|>"])

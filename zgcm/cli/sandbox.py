@@ -20,13 +20,15 @@ def attest(as_json: JsonOption = False) -> None:
     from zgcm.rl.sandbox.attest import attest as prove
     from zgcm.rl.sandbox.image import image
     from zgcm.rl.sandbox.jail import Limits, jail
+    from zgcm.terminal import wrapped
 
     with image() as parts:
         found = prove(jail(parts, Limits()))
     if as_json:
         typer.echo(json.dumps(found, sort_keys=True))
         return
-    typer.echo(f"The sandbox holds: {', '.join(name for name, value in found.items() if value)}")
+    held = ", ".join(name for name, value in found.items() if value)
+    typer.echo("\n".join(wrapped(f"The sandbox holds: {held}")))
     if not found["cgroup"]:
         typer.echo("Without a control group: memory is limited for each process, not for the jail.", err=True)
 

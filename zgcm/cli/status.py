@@ -27,7 +27,8 @@ def status(
     """State of every stage: done, running, interrupted, stopped, stale or waiting.
 
     Reads files only, and on a cluster Slurm's queue; safe at any time, beside a running pipeline or from a
-    login node. Until the mixes are made it also shows how far the data is. A running stage shows its Slurm
+    login node. Until the mixes are made it also shows how far the data is, and what of it is stale or has
+    failed. A running stage shows its Slurm
     job and nodes, step, loss, speed and time left; a stale one names the recipe keys that changed since it
     was made; a stopped one its reason. Changed raw data is not looked at here: `zgcm run -n` tells.
     """
@@ -63,19 +64,26 @@ def show(opened: Opened, again: bool = False) -> None:
 
 
 def data_table(rows: list[dict[str, Any]]) -> list[str]:
-    """One line a step before training: how much is made, and what has begun."""
+    """One line a step before training: how much is made, and what is stale, has failed or begun."""
     from zgcm.terminal import aligned, noted
 
     lines = aligned([("data", "made"), *((row["step"], f"{row['made']:,} of {row['of']:,}") for row in rows)])
-    return ["", *noted(padded(lines), ["begun, and its log last written", *map(begun, rows)])]
+    return [
+        "",
+        *noted(padded(lines), ["stale, failed or begun, and its log last written", *map(remarks, rows)]),
+    ]
 
 
-def begun(row: dict[str, Any]) -> str:
-    """Jobs without an output, those that were heard of last first; on a cluster how many the queue holds."""
+def remarks(row: dict[str, Any]) -> str:
+    """Outputs of another recipe; jobs without an output, failed ones and those that were heard of last first;
+    on a cluster how many the queue holds."""
     from zgcm import numbers
 
-    found = sorted(row["begun"], key=lambda job: job["seconds"])
-    said = [f"{job['name']} {numbers.duration(job['seconds'])} ago" for job in found[:SHOWN]]
+    found = sorted(row["begun"], key=lambda job: (job["failed"] is None, job["seconds"]))
+    said = [f"{row['stale']:,} stale (zgcm run -n says why)"] if row["stale"] else []
+    for job in found[:SHOWN]:
+        failed = f" failed, see {job['failed']}," if job["failed"] else ""
+        said.append(f"{job['name']}{failed} {numbers.duration(job['seconds'])} ago")
     said += [f"{len(found) - SHOWN} more"] if len(found) > SHOWN else []
     said += [f"{row[state]:,} {state} in Slurm's queue" for state in ("running", "waiting") if row[state]]
     return ", ".join(said)

@@ -101,10 +101,12 @@ def inspect(
     """
     import json
 
+    from zgcm.terminal import wrapped
     from zgcm.tokens.inspect import inspect_index, summary_lines
 
     report = inspect_index(prefix, tokenizer, show=show, quick=quick)
-    typer.echo(json.dumps(report, sort_keys=True) if as_json else "\n".join(summary_lines(report)))
+    lines = wrapped("\n".join(summary_lines(report)))
+    typer.echo(json.dumps(report, sort_keys=True) if as_json else "\n".join(lines))
     if report["problems"]:
         raise typer.Exit(1)
 

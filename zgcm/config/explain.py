@@ -3,13 +3,15 @@
 A line names the key's path as the user wrote it, what was found, what is allowed, and the likely remedy.
 """
 
+import contextlib
 import difflib
 import re
 import reprlib
 import typing
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
 from zgcm.config.base import Section
 from zgcm.config.keys import PLACEHOLDER, all_keys, is_section, sections, tags, variants
@@ -61,7 +63,7 @@ def _explain(kind: str, error: Any, section: type[Section] | None, path: str, fo
         near = difflib.get_close_matches(found, options, n=1, cutoff=0.5) if isinstance(found, str) else []
         return message + (f"; did you mean {near[0]!r}?" if near else "")
     message = f"expected {EXPECTED[kind]}" if kind in EXPECTED else error["msg"][0].lower() + error["msg"][1:]
-    remedy = _remedy(kind, found)
+    remedy = _of_another_kind(section, str(error["loc"][-1]), found) or _remedy(kind, found)
     return f"{message}; found {short(found)}" + (f"; {remedy}" if remedy else "")
 
 
@@ -124,6 +126,20 @@ def _wrong_kind(kind: str, path: str, context: dict[str, Any], found: Any) -> st
 
 def _options(error: Any) -> list[str]:
     return [part.strip("' ") for part in error["ctx"]["expected"].replace(" or ", ", ").split(", ")]
+
+
+def _of_another_kind(section: type[Section] | None, key: str, found: Any) -> str:
+    """An overlay that changes `kind` keeps the keys of the file below, which mean something else there."""
+    path = next((item.path for item in sections() if item.model is section), None)
+    for item in sections():
+        field = item.model.model_fields.get(key)
+        if item.path != path or item.model is section or field is None or found is None:
+            continue
+        values: Any = Annotated[field.annotation, field]
+        with contextlib.suppress(ValidationError):
+            TypeAdapter(values).validate_python(found, strict=True)
+            return f"{item.variant} takes that; where an overlay changes `kind`, give this key a value there"
+    return ""
 
 
 def _remedy(kind: str, found: Any) -> str:

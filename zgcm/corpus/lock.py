@@ -129,7 +129,7 @@ def _lock_files(source: str, wanted: list[str]) -> Lock:
 
 
 def describe_sources(recipe: Recipe) -> list[dict[str, Any]]:
-    """One row per source. A source that needs a lock and has none shows `no lock` for its shards."""
+    """One row per source. `shards` is None where a lock is still to be written, `bytes` where unknown."""
     rows = []
     for name, section in recipe.sources.items():
         shards, size, origin = _extent(recipe, name, section)
@@ -147,15 +147,15 @@ def describe_sources(recipe: Recipe) -> list[dict[str, Any]]:
     return rows
 
 
-def _extent(recipe: Recipe, name: str, section: Any) -> tuple[int | str, int | str, str]:
+def _extent(recipe: Recipe, name: str, section: Any) -> tuple[int | None, int | None, str]:
     if isinstance(section, FileSource | HubSource) and section.lock is not None:
         path = Path(section.lock)
         if not path.exists():
-            return "no lock", "-", f"{path} (missing)"
+            return None, None, f"{path} (missing)"
         lock = read_lock(path, name)
         size = sum(file["bytes"] or 0 for file in lock["files"])
         note = " (assumed)" if lock.get("assumed") else ""
-        return shard_count(recipe, name), size or "-", f"{path}{note}"
+        return shard_count(recipe, name), size or None, f"{path}{note}"
     if isinstance(section, FileSource):
-        return shard_count(recipe, name), "-", "files in the recipe"
-    return section.shards, "-", f"generated: {section.content}"
+        return shard_count(recipe, name), None, "files in the recipe"
+    return section.shards, None, f"generated: {section.content}"

@@ -12,7 +12,15 @@ from zgcm.files import decisions
 from zgcm.files.dedup import text_of
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
-from zgcm.files.plain import Summary, expand, finished, output_names, refuse_overwriting, stamp
+from zgcm.files.plain import (
+    Summary,
+    expand,
+    finished,
+    output_names,
+    refuse_overwriting,
+    require_records,
+    stamp,
+)
 from zgcm.identity import evaluation_set
 from zgcm.io import write_json
 from zgcm.records import open_records, read_records
@@ -45,6 +53,7 @@ def decontaminate_files(
     paths = expand(inputs)
     names = output_names(paths)
     refuse_overwriting(paths, [output / f"{name}.jsonl.zst" for name in names])
+    require_records(paths)
     jobs = [
         DecontaminateJob(path, name, output, tuple(text_fields), section, include)
         for path, name in zip(paths, names, strict=True)

@@ -32,6 +32,7 @@ from zgcm.files.plain import (
     in_own_words,
     output_names,
     refuse_overwriting,
+    require_records,
     small_recipe,
     stamp,
 )
@@ -91,6 +92,7 @@ def dedup_files(
     names = output_names(paths)
     outputs = {name: output / f"{name}.jsonl.zst" for name in names}
     refuse_overwriting(paths, outputs.values())
+    require_records(paths)
     whole = output / "dedup.json"
     _refuse_other_files(whole, names)
     jobs = [

@@ -17,7 +17,7 @@ from zgcm.corpus.adapters import is_cleaned
 from zgcm.errors import ZgcmError
 from zgcm.files import decisions
 from zgcm.files.fanout import Fanout, run_all
-from zgcm.files.plain import Summary, expand, finished, output_names, stamp, watch
+from zgcm.files.plain import Summary, expand, finished, output_names, require_records, stamp, watch
 from zgcm.io import write_json
 from zgcm.records import Record, parse_lines, read_numbered, record_format
 from zgcm.records.lines import read_line_blocks
@@ -64,6 +64,7 @@ def index_files(
     if prefix.is_dir():
         raise ZgcmError("An index has a name, this is a directory", where=str(prefix),
                         hint=f"name the index: {prefix / 'NAME'}")  # fmt: skip
+    require_records(paths)
     prefix = without_ending(prefix)
     whole = IndexFiles(prefix, None, beside(prefix, ".index.json"))
     if len(paths) == 1:

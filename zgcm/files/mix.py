@@ -18,9 +18,10 @@ from zgcm.files.clean import file_source
 from zgcm.files.dedup import KEYS, ComparedLayout, CompareJob, compare_file
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import IndexJob, index_file, index_in
-from zgcm.files.plain import Summary, expand, in_own_words, output_names, small_recipe
+from zgcm.files.plain import Summary, expand, in_own_words, output_names, require_records, small_recipe
 from zgcm.io import read_json, write_json
 from zgcm.layout import mix_shards
+from zgcm.records import FORMATS
 from zgcm.tokens.gather import gather_shard
 from zgcm.tokens.tokenizer import any_facts
 
@@ -88,6 +89,7 @@ def mix_files(
             "A mix takes files one by one", found=f"{len(paths)} files for {len(weighted)} arguments",
             hint="name each file with its weight: a.jsonl=0.7 b.jsonl=0.3",
         )  # fmt: skip
+    require_records(paths)
     names, layout, facts = output_names(paths), MixedLayout(output), any_facts(tokenizer)
     mix = _section({name: weight for name, (_, weight) in zip(names, weighted, strict=True)}, settings)
     _refuse_other_shards(layout.finished, mix_shards(small_recipe({}, {MIX: mix}), MIX))
@@ -163,10 +165,14 @@ def prepare(job: PrepareJob) -> Summary:
 
 
 def _weighted(item: str) -> tuple[str, float]:
+    """PATH or PATH=WEIGHT. Raises ZgcmError for a weight that is no number."""
     path, separator, weight = item.rpartition("=")
     if not separator:
         return item, 1.0
     try:
         return path, float(weight)
-    except ValueError:
-        return item, 1.0  # a name that holds an equals sign
+    except ValueError as error:
+        if Path(item).exists() or not path.endswith(FORMATS):
+            return item, 1.0  # a name that holds an equals sign
+        raise ZgcmError("A weight is a number", where=path, found=weight or "nothing behind the =",
+                        hint=f"for instance {path}=0.7") from error  # fmt: skip

@@ -11,7 +11,7 @@ from zgcm.config.corpus import Mix
 from zgcm.files import decisions
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import IndexJob, index_file, index_in, index_line
-from zgcm.files.plain import Summary, expand, in_own_words, output_names, small_recipe
+from zgcm.files.plain import Summary, expand, in_own_words, output_names, require_records, small_recipe
 from zgcm.layout import Layout
 from zgcm.tokens.columns import names, numbers, write_columns
 from zgcm.tokens.index import IndexFiles
@@ -59,6 +59,7 @@ def pack_files(
     were left out for their decision."""
     paths, layout = expand(inputs), PackedLayout(output)
     sources = output_names(paths)
+    require_records(paths)
     jobs = [
         IndexJob(path, tokenizer, ("text",), _index(layout, source), include)
         for path, source in zip(paths, sources, strict=True)
@@ -77,7 +78,7 @@ def pack_files(
     mix = Mix(kind="packed", sources=dict.fromkeys(sources, 1.0), sequence_length=length)
     recipe = small_recipe({}, {MIX: mix})
     layout.dataset(MIX).unlink(missing_ok=True)  # it must not describe what is being replaced
-    with in_own_words(f"mixes.{MIX}", str(output), lambda key: OPTIONS.get(key, key)):
+    with in_own_words(f"mixes.{MIX}", ", ".join(inputs[:3]), lambda key: OPTIONS.get(key, key)):
         pack_shard(recipe, layout, MIX, SHARD, any_facts(tokenizer))
     dataset = summarize(recipe, layout, MIX)
     shutil.rmtree(layout.indexed)

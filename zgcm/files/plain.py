@@ -12,7 +12,7 @@ import xxhash
 
 from zgcm.errors import ZgcmError
 from zgcm.io import canonical_json, read_json, sha256_bytes
-from zgcm.records import FORMATS, record_format
+from zgcm.records import FORMATS, read_records, record_format
 from zgcm.records.find import find_files
 
 if TYPE_CHECKING:
@@ -33,6 +33,15 @@ def expand(inputs: Sequence[str]) -> list[Path]:
             hint="name files, a directory, or a quoted pattern",
         )  # fmt: skip
     return found
+
+
+def require_records(paths: Sequence[Path]) -> None:
+    """Raises ZgcmError when all files together hold no record. Single ones may: a filter can empty a file."""
+    if not any(True for path in paths for _ in read_records(path)):
+        raise ZgcmError(
+            "There is no record", where=", ".join(map(str, paths[:3])), expected="at least one JSON object",
+            hint="name a file that holds some",
+        )  # fmt: skip
 
 
 def output_names(paths: Sequence[Path]) -> list[str]:

@@ -66,7 +66,7 @@ def convert(source: Path, output: Path, form: str, assets: Path | None, name: st
             )  # fmt: skip
         rows.append(row)
     if not rows:
-        raise ZgcmError("No rows", where=str(source))
+        raise ZgcmError("No rows", where=str(source), hint="name a file that holds some")
     if assets is not None:
         write_assets(assets, tests)
     write_records(output, rows)
@@ -121,6 +121,8 @@ def _math(item: Row) -> Read:
         gold = last_boxed(_text(item, "solution"))
     if type(gold) in (int, float):
         gold = str(gold)
+    if isinstance(gold, str) and "####" in gold:  # a label that no answer equals
+        raise ValueError("the answer is a whole solution that ends with #### GOLD: --format gsm8k reads that")
     if not isinstance(gold, str) or not gold.strip():
         raise ValueError(f"no answer, and no \\boxed{{}} in the solution, but {gold!r}")
     return _identity(item, "unique_id", "id"), text, {"answers": [gold.strip()]}, None

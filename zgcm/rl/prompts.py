@@ -103,7 +103,7 @@ def validate(
             )
         )
     if not prompts:
-        raise ZgcmError("No prompts", where=source)
+        raise ZgcmError("No prompts", where=source, hint="name a file that holds some")
     if expected_rows is not None and len(prompts) != expected_rows:
         raise ZgcmError(
             "Wrong number of prompts", where=source, found=str(len(prompts)), expected=str(expected_rows)
@@ -123,9 +123,15 @@ def check_row(where: str, row: dict[str, Any], domain: str, checkout: Checkout |
             )
     missing = sorted({*REQUIRED, *DOMAIN_FIELDS.get(domain, ())} - row.keys())
     if missing:
-        raise ZgcmError("Fields are missing", where=where, found=f"no {', '.join(missing)}")
+        raise ZgcmError(
+            "Fields are missing", where=where, found=f"no {', '.join(missing)}",
+            hint="zgcm prompts convert writes rows with all fields; docs/rl.md lists them",
+        )  # fmt: skip
     if row["domain"] != domain:
-        raise ZgcmError("Wrong domain", where=where, found=repr(row["domain"]), expected=repr(domain))
+        raise ZgcmError(
+            "Wrong domain", where=where, found=repr(row["domain"]), expected=repr(domain),
+            hint="correct the row, or choose its domain: zgcm reward DOMAIN, or the stage's `domain`",
+        )  # fmt: skip
     if not _is_text(row["sample_id"]):
         found = repr(row["sample_id"])[:80]
         raise ZgcmError("`sample_id` must be a string or a number", where=where, found=found)

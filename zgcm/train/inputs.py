@@ -41,7 +41,7 @@ def gather(recipe: Recipe, layout: Layout, name: str) -> Inputs:
     if problems:
         raise ZgcmError(
             f"Stage {name} cannot start; nothing was started. "
-            + (problems[0] if len(problems) == 1 else "\n  - " + "\n  - ".join(problems) + "\n")
+            + (problems[0] if len(problems) == 1 else "\n  - " + "\n  - ".join(problems))
         )
     return inputs
 

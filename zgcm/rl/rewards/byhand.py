@@ -49,7 +49,7 @@ def score_file(
     not_the_input(output, source)
     rows = list(completions(source, domain, checkout))  # every row is checked before the first is judged
     if not rows:
-        raise ZgcmError("No rows", where=str(source))
+        raise ZgcmError("No rows", where=str(source), hint="name a file that holds some")
     rewards: list[float] = []
     reasons: Counter[str] = Counter()
     with open_records(output) as write:

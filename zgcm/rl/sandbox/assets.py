@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json, sha256_bytes
+from zgcm.io import found_there, read_json, sha256_bytes
 
 TASKS = ("code", "code_stdio")
 MANIFEST = "manifest.json"
 CHECKERS = 8
+MAKE = "correct the directory, or make it: zgcm prompts convert FILE --format humaneval --assets DIRECTORY"
 
 
 class AssetError(ZgcmError):
@@ -33,7 +34,8 @@ def load(root: Path, name: str, task: str) -> tuple[Any, ...]:
     try:
         packed = gzip.decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
-        raise AssetError("Tests cannot be read", where=str(path), found=str(error)) from error
+        why = getattr(error, "strerror", None) or str(error)  # the text of a system error repeats the path
+        raise AssetError("Tests cannot be read", where=str(path), found=why, hint=MAKE) from error
     if sha256_bytes(packed) != name:
         raise AssetError("Tests are not what their name says", where=str(path), found=sha256_bytes(packed))
     try:
@@ -55,10 +57,7 @@ def check(root: Path, tasks: Mapping[str, str]) -> None:
     """Raises AssetError unless the manifest lists each asset (hash -> its task) and each is there, whole."""
     path = root / MANIFEST
     if not path.is_file():
-        raise AssetError(
-            "No tests", where=str(root), expected=MANIFEST,
-            hint="zgcm prompts convert FILE --format humaneval --assets DIRECTORY",
-        )  # fmt: skip
+        raise AssetError("No tests", where=str(root), found=found_there(root), expected=MANIFEST, hint=MAKE)
     listed = read_json(path).get("assets")
     if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
         raise AssetError("The manifest lists no tests", where=str(path), expected='"assets": [hash, ...]')
