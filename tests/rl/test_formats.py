@@ -117,14 +117,6 @@ def test_the_output_may_be_packed_but_not_the_input(tmp_path: Path) -> None:
     assert json.loads(gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()))["answers"] == ["1,004"]
 
 
-def test_an_input_that_is_not_there_is_an_error_also_beside_an_older_output(tmp_path: Path) -> None:
-    output = write(tmp_path / "old.jsonl", {"a": 1})
-    for target in (output, tmp_path / "new.jsonl"):
-        with pytest.raises(ZgcmError, match=r"nope\.jsonl"):
-            convert(tmp_path / "nope.jsonl", target, "gsm8k", None, "mine")
-    assert json.loads(output.read_text()) == {"a": 1}
-
-
 def test_code_needs_a_place_for_tests(tmp_path: Path) -> None:
     with pytest.raises(ZgcmError, match="need a place"):
         convert(write(tmp_path / "in.jsonl", ROWS["mbpp"]), tmp_path / "o", "mbpp", None, "n")

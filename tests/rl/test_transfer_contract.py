@@ -102,7 +102,7 @@ def every_free_port(first: int, last: int, reuse: int) -> set[int]:
             try:
                 other.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, bounds)
             except OSError:
-                pytest.skip("needs Linux 6.3")
+                pytest.skip("only IP_LOCAL_PORT_RANGE (Linux 6.3) makes the system give every port there is")
             try:
                 other.bind(("", 0))
             except OSError:
