@@ -3,7 +3,6 @@ their shard only, and totals. A Snakemake logger plugin, as `zgcm.cli.progress` 
 """
 
 import logging
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,7 @@ from typing import Any
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from zgcm import reasons
-from zgcm.cli.progress import Teller, in_words, show
-from zgcm.config.load import load_recipe
+from zgcm.cli.progress import Teller, in_words, recipe_of_workflow, show
 from zgcm.config.recipe import Recipe
 from zgcm.layout import Layout
 from zgcm.numbers import counted
@@ -57,7 +55,7 @@ class LogHandler(Teller):
         if getattr(record, "event", None) == LogEvent.JOB_INFO:
             self.told.append(record.__dict__)
         elif message.startswith(END):
-            recipe = load_recipe([Path(os.environ["ZGCM_RECIPE"])])  # set by the Snakefile
+            recipe = recipe_of_workflow()
             show(*lines(jobs_of(self.told, recipe), recipe, Layout()))
         elif FORGOTTEN in message:
             number = counted(int(message.split()[0]), "job")

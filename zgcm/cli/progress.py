@@ -16,6 +16,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from zgcm.config.load import load_recipe
+from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout
 from zgcm.numbers import counted
@@ -110,12 +111,17 @@ class LogHandler(Teller):
                 show(f"The end of {log.absolute()}:", *(f"  {line}" for line in lines[-LOG_LINES:]))
 
 
+def recipe_of_workflow() -> Recipe:
+    """The one that the Snakefile has merged and checked."""
+    return load_recipe([Path(os.environ["ZGCM_RECIPE"])])
+
+
 def in_words(message: str) -> str:
     """A message of Snakemake's. Of a target that no rule makes it does not say what there is instead."""
     unknown = re.search(r"^No rule to produce (.+?) \(if you use input functions", message, re.M)
     if unknown is None:
         return message
-    stages = list(load_recipe([Path(os.environ["ZGCM_RECIPE"])]).stages)  # set by the Snakefile
+    stages = list(recipe_of_workflow().stages)
     target = unknown[1]
     name = target.removeprefix(f"{Layout().root}/").removesuffix("/done")
     near = difflib.get_close_matches(name, stages, n=1, cutoff=0.6)

@@ -28,9 +28,9 @@ def status(
 
     Reads files only, and on a cluster Slurm's queue; safe at any time, beside a running pipeline or from a
     login node. Until the mixes are made it also shows how far the data is, and what of it is stale or has
-    failed. A running stage shows its Slurm
-    job and nodes, step, loss, speed and time left; a stale one names the recipe keys that changed since it
-    was made; a stopped one its reason. Changed raw data is not looked at here: `zgcm run -n` tells.
+    failed. A running stage shows its Slurm job and nodes, step, loss, speed and time left; a stale one names
+    the recipe keys that changed since it was made; a stopped one its reason. Changed raw data is not looked
+    at here: `zgcm run -n` tells.
     """
     if watch is None:
         show(opened)

@@ -1,4 +1,5 @@
-"""What the keys of an RL stage must satisfy together. Nothing of it is checked again when the stage starts.
+"""What the keys of an RL stage must satisfy together. When the stage starts, only whether the
+prompts that are there suffice is checked again.
 
 Each problem is `path: message`, as in `zgcm.config.crosscheck`, which lists them.
 """

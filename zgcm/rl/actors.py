@@ -185,6 +185,7 @@ class Rollouts:
                 [engine.version.remote() for engine in self.engines],
                 self.settings.sync_timeout,
                 "Asking the engines for their version",
+                SYNC,
             )
         )
 

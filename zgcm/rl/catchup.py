@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from zgcm.errors import ZgcmError
 from zgcm.rl import markers, recover
 from zgcm.rl.experience import policy_directory
-from zgcm.rundir.manifest import is_complete, verify_manifest
+from zgcm.rundir.manifest import is_complete
 
 if TYPE_CHECKING:
     from zgcm.rl.run import Run
@@ -22,7 +22,7 @@ def missing(run: "Run") -> list[int]:
         if version < reached and markers.read_marker(run.directory, version) is None
     ]
     for version in found:
-        if policy_of(run, version) is None:
+        if not is_complete(policy_of(run, version)):
             later = recover.later_than(run.directory, version)
             raise ZgcmError(
                 "The evaluation of a version that training has passed is missing, and so is its policy",
@@ -34,10 +34,6 @@ def missing(run: "Run") -> list[int]:
     return found
 
 
-def policy_of(run: "Run", version: int) -> Path | None:
+def policy_of(run: "Run", version: int) -> Path:
     """Version 0 is the policy that the stage starts from; others are there as far as they were saved."""
-    directory = run.policy if version == 0 else policy_directory(run.directory, version)
-    if not is_complete(directory):
-        return None
-    verify_manifest(directory)
-    return directory
+    return run.policy if version == 0 else policy_directory(run.directory, version)

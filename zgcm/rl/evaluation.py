@@ -76,15 +76,22 @@ def audit(
         raise ZgcmError(
             "Not every prompt has its responses", where=where, found=f"{sum(answered)} responses",
             expected=f"{sampling.n_samples} to each of {len(prompts)} prompts",
+            hint="logs/ray of the run says more; the same command evaluates the version again",
         )  # fmt: skip
     others = {response.version for group in groups for response in group} - {version}
     if others:
-        raise ZgcmError("Another version answered", where=where, found=f"version {min(others)}")
+        raise ZgcmError(
+            "Another version answered", where=where, found=f"version {min(others)}",
+            hint="the same command starts engines anew and evaluates the version again",
+        )  # fmt: skip
     if domain != "code":
         return {}
     values = [value for group in raw for value in group]
     if broken := [value for value in values if value not in (0, 1)]:
-        raise ZgcmError("A program passes or fails", where=where, found=str(broken[0]), expected="0 or 1")
+        raise ZgcmError(
+            "A program passes or fails", where=where, found=str(broken[0]), expected="0 or 1",
+            hint="correct the service at reward.sandbox.url",
+        )  # fmt: skip
     return {
         "rows": len(prompts),
         "unique_task_ids": len({prompt.sample_id for prompt in prompts}),

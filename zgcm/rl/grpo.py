@@ -116,7 +116,7 @@ class Loop:
         if set(after.values()) != {self.version}:
             raise ZgcmError(
                 "The engines hold another version after the sync", where=f"version {self.version}",
-                found=str(after),
+                found=str(after), hint="the same command starts engines anew, from the last recover point",
             )  # fmt: skip
         markers.write_gate(
             self.job.directory,
@@ -133,7 +133,10 @@ class Loop:
         """Of learner and engines; evaluations ask the same engines, and the published marker names both."""
         engines = self.rollouts.versions()
         if len(set(engines)) > 1:
-            raise ZgcmError("Rollout engines hold different versions", found=", ".join(map(str, engines)))
+            raise ZgcmError(
+                "Rollout engines hold different versions", found=", ".join(map(str, engines)),
+                hint="the same command starts engines anew, from the last recover point",
+            )  # fmt: skip
         return {"actor": self.version, "rollout": engines[0], "eval_rollout": engines[0]}
 
     def _prove_version(self, sampling: Sampling) -> float:

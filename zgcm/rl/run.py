@@ -129,7 +129,8 @@ def train_with_actors(run: Run) -> dict[str, float]:
             end_if_asked()
             say(f"{run.name}: the evaluation of version {version} is gone; making it again from its policy")
             with ray_for(stage, engines, logs):
-                policy = catchup.policy_of(run, version) or run.policy
+                policy = catchup.policy_of(run, version)
+                verify_manifest(policy)
                 rollouts = Rollouts(policy, stage, cpu=cpu, version=version)
                 rollouts.wait_ready()
                 evaluate_and_mark(run, rollouts, judging, version, resumed=True)
