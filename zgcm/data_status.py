@@ -78,7 +78,8 @@ def _is_stale(recipe: Recipe, layout: Layout, job: Job) -> bool:
 def _made_with(layout: Layout, output: Path) -> set[str]:
     """The recipe_id in Snakemake's record of an output; empty without a record."""
     name = urlsafe_b64encode(str(output.relative_to(layout.root.parent)).encode()).decode()
-    with contextlib.suppress(OSError, ValueError, KeyError):  # none, or one that is just being written
+    # none, one that is just being written, or a damaged one
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         record = json.loads((layout.root.parent / ".snakemake/metadata" / name).read_bytes())
         return set(re.findall(r"'([0-9a-f]{12})'", " ".join(record["params"])))
     return set()

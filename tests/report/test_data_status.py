@@ -99,6 +99,17 @@ def test_every_step_can_be_stale_also_once_all_is_made(tiny: Recipe, layout: Lay
         assert {row["step"]: row["stale"] for row in data_states(tiny, layout)}[step] == 1
 
 
+@pytest.mark.parametrize("record", ["", "[]", "null", '{"params": null}', '{"params": [1]}', "[" * 200_000])
+def test_a_damaged_record_is_none(tiny: Recipe, layout: Layout, record: str) -> None:
+    make(tiny, layout, "tokenizer")
+    root = layout.root.parent
+    (root / ".snakemake/metadata").mkdir(parents=True)
+    for _, output, _ in jobs_of(tiny, layout, "tokenizer"):
+        name = urlsafe_b64encode(str(output.relative_to(root)).encode()).decode()
+        (root / ".snakemake/metadata" / name).write_text(record)
+    assert not any(row["stale"] for row in data_states(tiny, layout))
+
+
 def test_a_failed_job_comes_first_with_its_log(tiny: Recipe, layout: Layout) -> None:
     endings = ["zgcm: Stopped at your request.", "working", "zgcm: There is no record.", "Traceback (most"]
     jobs = list(jobs_of(tiny, layout, "cleaning"))[:4]
