@@ -20,7 +20,7 @@ from pathlib import Path
 from zgcm.config.load import load_recipe
 from zgcm.layout import Layout
 from zgcm.rl.environment import CPU_ENVIRONMENT, ENVIRONMENT
-from zgcm.rl.run import prepare
+from zgcm.rl.prepare import prepare_run
 from zgcm.rl.steps import prompts_of, requests_of
 
 LIMIT = 0.9
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--stage", default="rl_math")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    run, _ = prepare(load_recipe([options.recipe]), Layout(options.directory / "results"), options.stage)
+    run, _ = prepare_run(load_recipe([options.recipe]), Layout(options.directory / "results"), options.stage)
     stage, sampling = run.stage, run.stage.rollout.sampling
     cpu = stage.resources.on_cpu
     os.environ.update(ENVIRONMENT | (CPU_ENVIRONMENT if cpu else {}))

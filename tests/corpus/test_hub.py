@@ -10,7 +10,7 @@ import pytest
 from support import recipe_with
 
 from zgcm.corpus.clean import clean_shard
-from zgcm.corpus.lock import lock_source
+from zgcm.corpus.locking import lock_source
 from zgcm.corpus.raw import make_raw
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json, write_json

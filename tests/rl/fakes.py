@@ -19,6 +19,7 @@ from zgcm.rl import catchup, recover, run
 from zgcm.rl.evaluation import evaluate_and_mark
 from zgcm.rl.experience import UPDATE_KEYS, policy_directory
 from zgcm.rl.grpo import Loop
+from zgcm.rl.prepare import Run
 from zgcm.rl.rewards.pool import Verdict
 from zgcm.rl.rewards.router import Judges
 from zgcm.rl.trajectory import Comparison, Response
@@ -144,7 +145,7 @@ class Engine:
         return Response(tokens, [-draw.random() for _ in tokens], "stop", self.version)
 
 
-def judges_of(job: run.Run) -> Judges:
+def judges_of(job: Run) -> Judges:
     """The stage's own; whatever would need a verifier process is wrong."""
     return Judges(job.stage.reward, job.special_tokens, Pool(), None)  # type: ignore[arg-type]
 
@@ -157,7 +158,7 @@ class Pool:
 def use(patch: pytest.MonkeyPatch, moments: Moments, answers: list[list[int]]) -> None:
     """From now on `run_stage` trains with these, and passes the moments."""
 
-    def train(job: run.Run) -> dict[str, float]:
+    def train(job: Run) -> dict[str, float]:
         for version in catchup.missing(job):
             held = Engine(answers)
             initial = json.dumps(Learner(moments).numbers)

@@ -11,7 +11,8 @@ from tokenizers import Tokenizer
 from zgcm.config.load import load_recipe
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout
-from zgcm.rl import debug, dump, run
+from zgcm.rl import debug, dump
+from zgcm.rl.prepare import prepare_run
 from zgcm.rl.steps import judge, prompts_of, requests_of
 
 
@@ -21,7 +22,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("stage")
     prepare(root)
     recipe, layout = load_recipe([root / "recipe.yaml"]), Layout(root / "results")
-    job, facts = run.prepare(recipe, layout, "rl_math")
+    job, facts = prepare_run(recipe, layout, "rl_math")
     engine = Engine(
         [job.tokenizer.encode(f"w</think>\\boxed{{{digit}}}").ids for digit in "7777777777777775"]
     )
@@ -69,7 +70,7 @@ def test_dumps_that_do_not_belong_are_refused(root: Path, tmp_path: Path) -> Non
             rows,
             **{
                 "stage": "rl_math",
-                "policy": run.prepare(recipe, layout, "rl_math")[1]["inputs"]["policy"],
+                "policy": prepare_run(recipe, layout, "rl_math")[1]["inputs"]["policy"],
                 **change,
             },
         )

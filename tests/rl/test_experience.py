@@ -4,8 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from zgcm.rl.advantages import digest
-from zgcm.rl.experience import step_record
-from zgcm.rl.steps import Judged
+from zgcm.rl.experience import Judged, step_record
 from zgcm.rl.trajectory import Response, Trajectory
 
 GROUPS = [[Response([5, 6], [-1.0, -2.0], "stop", 0), Response([7], [-0.5], "stop", 0)]]

@@ -24,6 +24,7 @@ from zgcm.errors import ZgcmError
 from zgcm.layout import Layout
 from zgcm.rl import run
 from zgcm.rl.markers import PHASES
+from zgcm.rl.prepare import prepare_run
 from zgcm.rl.trajectory import Comparison
 from zgcm.stopping import Interrupted, Stopped
 
@@ -37,7 +38,7 @@ class Stage:
     def __init__(self, root: Path, ahead: int) -> None:
         prepare(root, rollout={"max_head_offpolicyness": ahead}, checkpoints={"save_every_steps": 2})
         self.recipe = load_recipe([root / "recipe.yaml"])
-        self.prepared, self.facts = run.prepare(self.recipe, Layout(root / "results"), "rl_math")
+        self.prepared, self.facts = prepare_run(self.recipe, Layout(root / "results"), "rl_math")
         tokenizer = Tokenizer.from_file(str(root / "results/export/sft/tokenizer.json"))
         texts = [f"w</think>\\boxed{{{digit}}}<|endoftext|>" for digit in DIGITS]
         self.answers = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
@@ -48,7 +49,7 @@ class Stage:
         layout = Layout(root / "results")
         here = replace(self.prepared, directory=layout.runs("rl_math") / self.facts["run_id"])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run, "prepare", lambda *_: (here, self.facts))
+            patch.setattr(run, "prepare_run", lambda *_: (here, self.facts))
             use(patch, moments, self.answers)
             try:
                 run.run_stage(self.recipe, layout, "rl_math")

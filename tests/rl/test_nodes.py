@@ -14,7 +14,7 @@ from zgcm.config.resources import Resources
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout
 from zgcm.rl import nodes
-from zgcm.rl.run import prepare
+from zgcm.rl.prepare import prepare_run
 from zgcm.slurm.launcher import SCRIPT
 
 LAUNCHER = """
@@ -48,10 +48,10 @@ def test_several_nodes_need_a_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     stage = recipe.rl_stages()["rl_math"].model_copy(update={"resources": Resources(nodes=2)})
     recipe.stages["rl_math"] = stage
     with pytest.raises(ZgcmError, match="without a Slurm job"):
-        prepare(recipe, Layout(tmp_path), "rl_math")
+        prepare_run(recipe, Layout(tmp_path), "rl_math")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     with pytest.raises(ZgcmError, match="initial policy is missing"):
-        prepare(recipe, Layout(tmp_path), "rl_math")
+        prepare_run(recipe, Layout(tmp_path), "rl_math")
 
 
 def test_a_launcher_that_fails_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from bandit import prompt_rows
 from measuring import recipe_of
 
 from zgcm.errors import ZgcmError
-from zgcm.rl.run import read_prompts
+from zgcm.rl.prepare import read_prompts
 from zgcm.tokens.tokenizer import read_tokenizer
 
 

@@ -167,7 +167,7 @@ def lock_command(
     A `files` source lists what its recipe or the command line names; a `hub` source lists the files of its
     dataset at the recipe's commit. Commit the lock: the workflow then knows its shards without the data.
     """
-    from zgcm.corpus.lock import lock_source
+    from zgcm.corpus.locking import lock_source
     from zgcm.numbers import counted
 
     path, lock = lock_source(opened.recipe, source, paths or [], opened.checkout)
@@ -179,7 +179,7 @@ def lock_command(
 def show_command(opened: Opened) -> None:
     """List the sources of a recipe: kind, stage, category, shards, lock."""
     from zgcm import numbers
-    from zgcm.corpus.lock import describe_sources
+    from zgcm.corpus.locking import describe_sources
     from zgcm.terminal import aligned
 
     rows = describe_sources(opened.recipe)

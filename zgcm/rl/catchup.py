@@ -9,7 +9,7 @@ from zgcm.rl.experience import policy_directory
 from zgcm.rundir.manifest import is_complete
 
 if TYPE_CHECKING:
-    from zgcm.rl.run import Run
+    from zgcm.rl.prepare import Run
 
 
 def missing(run: "Run") -> list[int]:

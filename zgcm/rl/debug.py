@@ -16,8 +16,8 @@ from zgcm.config.rl import RLStage
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout
 from zgcm.rl import dump
+from zgcm.rl.prepare import prepare_run, say
 from zgcm.rl.rewards.shaping import mean
-from zgcm.rl.run import prepare, say
 from zgcm.rl.steps import judge, prompts_of, requests_of
 
 FILE = "rollouts.parquet"
@@ -33,7 +33,7 @@ def rollout_only(
     from zgcm.rl.actors import Rollouts
     from zgcm.rl.rewards.router import judges
 
-    run, facts = prepare(recipe, layout, name)
+    run, facts = prepare_run(recipe, layout, name)
     stage = run.stage
     if steps > stage.steps:
         raise ZgcmError(
@@ -76,7 +76,7 @@ def train_only(recipe: Recipe, layout: Layout, name: str, path: Path) -> list[di
     from zgcm.rl.actors import Learners
 
     found = dump.read_dump(path)
-    run, facts = prepare(recipe, layout, name)
+    run, facts = prepare_run(recipe, layout, name)
     for what, mine, other in (
         ("stage", name, found.stage),
         ("initial policy", facts["inputs"]["policy"], found.policy),

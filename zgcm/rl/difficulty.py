@@ -21,10 +21,7 @@ from zgcm.layout import Layout, shard_name
 from zgcm.records import write_records
 from zgcm.rl import prompts
 from zgcm.rl.environment import CPU_ENVIRONMENT, ENVIRONMENT
-from zgcm.rl.prompts import Prompt
-from zgcm.rl.rewards.router import Judges, judges
-from zgcm.rl.rewards.shaping import mean
-from zgcm.rl.run import (
+from zgcm.rl.prepare import (
     Run,
     initial_policy,
     load_tokenizer,
@@ -34,6 +31,9 @@ from zgcm.rl.run import (
     rl_stage,
     say,
 )
+from zgcm.rl.prompts import Prompt
+from zgcm.rl.rewards.router import Judges, judges
+from zgcm.rl.rewards.shaping import mean
 from zgcm.rl.steps import by_kind, score
 from zgcm.rl.trajectory import Request, Response, seed_of
 from zgcm.rundir import difficulty as tables

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open
+from zgcm.rl.experience import Judged
 from zgcm.rl.prompts import Prompt
-from zgcm.rl.steps import Judged
 from zgcm.rl.trajectory import Groups, Trajectory
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from zgcm.rl.trajectory import Groups, Request, Response, seed_of
 
 if TYPE_CHECKING:
     from zgcm.rl.actors import Rollouts
-    from zgcm.rl.run import Run
+    from zgcm.rl.prepare import Run
 
 
 def evaluate(

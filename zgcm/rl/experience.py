@@ -4,9 +4,11 @@ Axes: P prompts (groups), N responses a prompt, B = P x N responses.
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +18,31 @@ from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.shaping import mean, shaped
 from zgcm.rl.trajectory import Response, Trajectory
 
-if TYPE_CHECKING:
-    from zgcm.rl.steps import Judged
-
 UPDATE_KEYS = (
     "loss", "grad_norm", "learning_rate", "clipped_fraction", "masked_fraction", "entropy",
     "logprob_gap_mean", "logprob_gap_max",
 )  # fmt: skip
 """What a learner step reports; null in the line of a step that had nothing to learn from."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Responses of a step with what the learner needs to know of them, group by group."""
+
+    raw: list[list[float]]
+    """Without the length penalty, in [0, 1]."""
+    rewards: list[list[float]]
+    """With the length penalty."""
+    failures: Counter[str]
+    """Responses without a verdict, by kind."""
+    left_out: list[str | None]
+    """Why a group teaches nothing; None: it is trained on."""
+    batch: list[Trajectory]
+    """Responses of the groups that are trained on."""
+
+    @property
+    def rejected(self) -> Counter[str]:
+        return Counter(reason for reason in self.left_out if reason is not None)
 
 
 def shape(
@@ -69,7 +88,7 @@ def trajectories(
     ]
 
 
-def step_record(step: int, groups: Sequence[Sequence[Response]], judged: "Judged") -> dict[str, Any]:
+def step_record(step: int, groups: Sequence[Sequence[Response]], judged: Judged) -> dict[str, Any]:
     """Deterministic facts of one step; the learner's are added by the caller."""
     responses = [response for group in groups for response in group]
     right = [

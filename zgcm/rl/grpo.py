@@ -34,7 +34,7 @@ from zgcm.stopping import Stopped, how_far
 
 if TYPE_CHECKING:
     from zgcm.rl.actors import Learners, Rollouts
-    from zgcm.rl.run import Run
+    from zgcm.rl.prepare import Run
 
 PROBE_PROMPTS = 4
 PROBE_TOKENS = 64

@@ -6,39 +6,18 @@ and `score` whoever else wants rewards.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zgcm.config.rl import RLStage
 from zgcm.rl.advantages import reject_reason
-from zgcm.rl.experience import advantages_of, shape, trajectories
+from zgcm.rl.experience import Judged, advantages_of, shape, trajectories
 from zgcm.rl.prompts import Prompt, batch_at
 from zgcm.rl.rewards.router import Judges
 from zgcm.rl.rewards.score import Finished
 from zgcm.rl.trajectory import Groups, Request, Response, Trajectory, seed_of
 
 if TYPE_CHECKING:
-    from zgcm.rl.run import Run
-
-
-@dataclass(frozen=True)
-class Judged:
-    """Responses of a step with what the learner needs to know of them, group by group."""
-
-    raw: list[list[float]]
-    """Without the length penalty, in [0, 1]."""
-    rewards: list[list[float]]
-    """With the length penalty."""
-    failures: Counter[str]
-    """Responses without a verdict, by kind."""
-    left_out: list[str | None]
-    """Why a group teaches nothing; None: it is trained on."""
-    batch: list[Trajectory]
-    """Responses of the groups that are trained on."""
-
-    @property
-    def rejected(self) -> Counter[str]:
-        return Counter(reason for reason in self.left_out if reason is not None)
+    from zgcm.rl.prepare import Run
 
 
 def prompts_of(stage: RLStage, train: Sequence[Prompt], step: int) -> list[Prompt]:

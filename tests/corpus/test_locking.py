@@ -5,7 +5,7 @@ import json
 import pytest
 from support import recipe_with
 
-from zgcm.corpus.lock import describe_sources, lock_source
+from zgcm.corpus.locking import describe_sources, lock_source
 from zgcm.corpus.raw import find_raw, make_raw
 from zgcm.errors import ZgcmError
 from zgcm.layout import Layout, source_shards
