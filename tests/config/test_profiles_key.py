@@ -5,7 +5,7 @@ import yaml
 
 from zgcm.config import load, profiles
 from zgcm.errors import ZgcmError
-from zgcm.files.clean import CleanJob, clean_file, file_source
+from zgcm.files.clean import CleanedLayout, CleanJob, clean_file, file_source
 from zgcm.identity import basis, changed_keys, recipe_id
 
 MINE = """
@@ -126,7 +126,7 @@ def test_quality_policies_are_checked_at_load(policy):
 def test_plain_files_are_cleaned_anew_when_their_profile_changes(checkout):
     (checkout / "raw.jsonl").write_text('{"text": "A sentence that is long enough to be kept."}\n')
     keys = {"stage": "pretrain", "category": "general_text", "profile": "./mine.py"}
-    job = CleanJob(checkout / "raw.jsonl", "raw", checkout / "out", keys)
+    job = CleanJob(checkout / "raw.jsonl", "raw", CleanedLayout(checkout / "out"), keys)
     assert not clean_file(job).get("skipped")
     assert clean_file(job)["skipped"]
     (checkout / "mine.py").write_text(MINE.replace('"!"', '"?"'))
@@ -144,5 +144,5 @@ def test_a_step_that_fails_names_its_line_and_the_record(checkout):
     with pytest.raises(
         ZgcmError, match=r"step shout fails.*mine\.py:5\. found: record r7: KeyError: 'texts'"
     ):
-        clean_file(CleanJob(checkout / "raw.jsonl", "raw", checkout / "out", keys))
+        clean_file(CleanJob(checkout / "raw.jsonl", "raw", CleanedLayout(checkout / "out"), keys))
     assert not any((checkout / "out").glob("raw*"))

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from plain_texts import texts
 
@@ -90,3 +92,35 @@ def test_errors_teach(call, two_files, tmp_path, monkeypatch, arguments, message
     with pytest.raises(ZgcmError, match=message):
         call("clean", *arguments)
     assert not Path("x").exists()
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".parquet"])
+def test_one_huge_file_is_cleaned_in_shards(call, two_files, tmp_path, ending):
+    rows = list(read_records(two_files[0]))
+    path, out = tmp_path / f"huge{ending}", tmp_path / "out"
+    if ending == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=4)
+    else:
+        write_records(path, rows)
+    command = ("clean", path, *OPTIONS, "--output", out, "--shards-per-file", 3, "--jobs", "2", "--json")
+    total = json.loads(call(*command).stdout)
+    assert (total["in"], len(total["files"])) == (30, 3)
+    names = [f"huge-{shard:05d}-of-00003.jsonl.zst" for shard in range(3)]
+    assert sorted(file.name for file in out.glob("*.jsonl.zst")) == names
+    call("clean", path, *OPTIONS, "--output", tmp_path / "whole")
+    found = [row["record_sha256"] for name in names for row in read_records(out / name)]
+    wanted = [row["record_sha256"] for row in read_records(tmp_path / "whole" / "huge.jsonl.zst")]
+    assert sorted(found) == sorted(wanted)
+    (out / names[1]).unlink()
+    again = json.loads(call(*command).stdout)["files"]
+    assert [summary.get("skipped", False) for summary in again] == [True, False, True]
+    assert all((out / name).is_file() for name in names)
+    with pytest.raises(ZgcmError, match="another number of shards"):
+        call("clean", path, *OPTIONS, "--output", out)
+
+
+def test_more_shards_than_records_name_the_option(call, tmp_path):
+    path = tmp_path / "small.jsonl"
+    write_records(path, [{"text": text} for text in texts(2)])
+    with pytest.raises(ZgcmError, match="lower --shards-per-file"):
+        call("clean", path, *OPTIONS, "--output", tmp_path / "out", "--shards-per-file", "30")

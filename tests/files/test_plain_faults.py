@@ -66,7 +66,7 @@ def outputs(directory: Path) -> dict[str, bytes]:
         (["clean", "no.jsonl", *CLEAN], "name its field in --text-field"),
         (["clean", "one.jsonl", "--category", "web", "--stage", "x"], "--stage: found 'x'"),
         (["clean", "one.jsonl", *CLEAN, "--settings", "s.yaml"], "cleaning.settings.pdf_min: no step"),
-        (["clean", "one.jsonl", *CLEAN, "--settings", "p.yaml"], "shards_per_file: the command line says"),
+        (["clean", "one.jsonl", *CLEAN, "--settings", "p.yaml"], "--shards-per-file: the command line says"),
         (["mix", "one.jsonl", "--tokens", "99999", "--tokenizer", "tokenizer"], "lower --tokens"),
         (["mix", "one.jsonl", "--shards", "999", "--tokenizer", "tokenizer"], "at: --shards"),
         (["mix", "one.jsonl=-1", "--tokenizer", "tokenizer"], "weight of one: .*greater than or equal to 0"),

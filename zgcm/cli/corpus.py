@@ -49,6 +49,9 @@ def clean(
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="Files: YAML, more keys of a source, as cleaning."),
     ] = None,
+    shards_per_file: Annotated[
+        int, typer.Option(min=1, max=99_999, help="Files: read each as so many shards, each with an output.")
+    ] = 1,
     jobs: files.JobsOption = 1,
     fanout: files.FanoutOption = None,
     slurm: files.SlurmOption = None,
@@ -60,7 +63,8 @@ def clean(
 
     zgcm clean FILE... --category C --stage S --output DIR: files of yours (.jsonl, .jsonl.gz, .jsonl.zst,
     .parquet; directories; quoted patterns). Writes the same three into DIR for each. Run it again to go on:
-    a file with the same content and settings is skipped.
+    a file with the same content and settings is skipped. One huge file: --shards-per-file 64 --jobs 8 reads
+    it as 64 shards, eight at a time, without writing pieces of it to disk.
     """
     if output is None:
         files.refuse_file_options(
@@ -71,6 +75,7 @@ def clean(
             text_field=text_field,
             max_bad_fraction=max_bad_fraction,
             settings=settings,
+            shards_per_file=shards_per_file if shards_per_file > 1 else None,
             fanout=fanout,
             slurm=slurm,
         )
@@ -92,7 +97,8 @@ def clean(
         "max_bad_fraction": max_bad_fraction,
     }
     keys |= {key: value for key, value in given.items() if value not in (None, [])}
-    summary = clean_files(what, output, keys, files.fanout(jobs, fanout, slurm, output), files.progress)
+    sent = files.fanout(jobs, fanout, slurm, output)
+    summary = clean_files(what, output, keys, shards_per_file, sent, files.progress)
     opened.say(summary, total_line(summary, output))
 
 

@@ -14,6 +14,7 @@ from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
 from zgcm.files.plain import (
     Summary,
+    content_of,
     expand,
     finished,
     output_names,
@@ -69,8 +70,10 @@ def decontaminate_file(job: DecontaminateJob) -> Summary:
     """Decontaminate one file, unless an earlier run did with the same content and evaluation files."""
     clean, removed = (job.output / f"{job.name}.{ending}" for ending in ("jsonl.zst", "removed.jsonl"))
     summary_path = job.output / f"{job.name}.decontamination.json"
-    stamped = stamp(job.path, evaluations=evaluation_set(job.section), text_fields=list(job.text_fields),
-                    include=list(job.include), version=VERSIONS["decontaminate"])  # fmt: skip
+    stamped = stamp(
+        content_of(job.path), evaluations=evaluation_set(job.section), text_fields=list(job.text_fields),
+        include=list(job.include), version=VERSIONS["decontaminate"],
+    )  # fmt: skip
     if (known := finished(summary_path, stamped, [clean, removed])) is not None:
         return {**known, "skipped": True}
     summary_path.unlink(missing_ok=True)

@@ -27,6 +27,7 @@ from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
 from zgcm.files.plain import (
     Summary,
+    content_of,
     expand,
     finished,
     in_own_words,
@@ -149,7 +150,7 @@ def compare_file(job: CompareJob) -> Summary:
         outputs.append(layout.minhash(job.name, SHARD, job.near.scheme))
     summary = copy.with_name(f"{job.name}.json")
     versions = [VERSIONS[step] for step in ("fingerprint", "minhash")]
-    stamped = stamp(job.path, name=job.name, text_fields=list(job.text_fields), versions=versions)
+    stamped = stamp(content_of(job.path), name=job.name, text_fields=list(job.text_fields), versions=versions)
     if (known := finished(summary, stamped, outputs)) is not None:
         return known
     summary.unlink(missing_ok=True)

@@ -17,7 +17,16 @@ from zgcm.corpus.adapters import is_cleaned
 from zgcm.errors import ZgcmError
 from zgcm.files import decisions
 from zgcm.files.fanout import Fanout, run_all
-from zgcm.files.plain import Summary, expand, finished, output_names, require_records, stamp, watch
+from zgcm.files.plain import (
+    Summary,
+    content_of,
+    expand,
+    finished,
+    output_names,
+    require_records,
+    stamp,
+    watch,
+)
 from zgcm.io import write_json
 from zgcm.records import Record, parse_lines, read_numbered, record_format
 from zgcm.records.lines import read_line_blocks
@@ -209,7 +218,7 @@ def index_line(job: IndexJob, report: Summary) -> str:
 def _stamp(job: IndexJob) -> Summary:
     facts = any_facts(job.tokenizer)
     known = {"tokenizer": facts["digest"], "vocab_size": facts["vocab_size"], "version": VERSIONS["index"]}
-    return stamp(job.path, **known, text_fields=list(job.text_fields), include=list(job.include))
+    return stamp(content_of(job.path), **known, text_fields=list(job.text_fields), include=list(job.include))
 
 
 def _watch(path: Path) -> Callable[[int, int], None]:

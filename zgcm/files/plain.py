@@ -94,14 +94,18 @@ def in_own_words(place: str, whole: str, option: Callable[[str], str]) -> Iterat
         raise ZgcmError(parts.pop("what"), **parts) from error
 
 
-def stamp(path: Path, **settings: Any) -> Summary:
+def stamp(content: Summary, **settings: Any) -> Summary:
     """Names an output: the input's content and everything that the result depends on."""
+    return {"input": content, "settings": sha256_bytes(canonical_json(settings))[:12]}
+
+
+def content_of(path: Path) -> Summary:
+    """What names the content of a file: its size and a digest of its bytes."""
     with path.open("rb") as stream:
-        content = xxhash.xxh3_128()
+        digest = xxhash.xxh3_128()
         while chunk := stream.read(BLOCK):
-            content.update(chunk)
-    known = {"bytes": path.stat().st_size, "xxh3_128": content.hexdigest()}
-    return {"input": known, "settings": sha256_bytes(canonical_json(settings))[:12]}
+            digest.update(chunk)
+    return {"bytes": path.stat().st_size, "xxh3_128": digest.hexdigest()}
 
 
 def finished(summary: Path, stamped: Summary, outputs: Sequence[Path]) -> Summary | None:
