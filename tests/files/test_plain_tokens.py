@@ -129,3 +129,46 @@ def test_short_cuts_for_plain_texts_change_nothing(tmp_path, monkeypatch):
     ]
     assert found == wanted
     assert 15 < sum(isinstance(item, str) for item in found) < 59
+
+
+@pytest.mark.parametrize("bad", [b'{"text":', b'{"text": 1,}', b"[1]", b"x"])
+def test_a_bad_line_is_named_alike_with_and_without_short_cuts(tmp_path, bad):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"text": "one"}\n' + bad + b"\n")
+    with pytest.raises(ZgcmError) as wanted:
+        list(plain.as_documents(path, ("text",)))
+    with pytest.raises(ZgcmError) as found:
+        list(plain.texts_or_documents(path, ("text",)))
+    assert str(found.value) == str(wanted.value)
+
+
+def test_a_huge_file_is_tokenized_in_parts_to_the_same_bytes(call, tokenizer, tmp_path, monkeypatch):
+    path = tmp_path / "huge.jsonl"
+    rows = [{"text": f"text {number} " * (number % 7)} for number in range(90)]
+    rows[20] = sum_conversation(10, 20)["data"]
+    rows[60] = document("a cleaned one", "60", record_sha256="0" * 64)
+    write_records(path, rows)
+    call("index", path, "--tokenizer", tokenizer, "--output", tmp_path / "whole")
+    monkeypatch.setattr(plain, "PART_BYTES", path.stat().st_size // 3)
+    command = ("index", path, "--tokenizer", tokenizer, "--output", tmp_path / "parts", "--jobs", "2")
+    done = call(*command, "--json")
+    report = json.loads(done.stdout)
+    assert [(file["documents"], file["file"]) for file in report["files"]] == [(90, str(path))]
+    assert "huge.jsonl (4 of 4): " in done.stderr
+    for ending in ("bin", "idx"):
+        parts, whole = ((tmp_path / f"{name}.{ending}").read_bytes() for name in ("parts", "whole"))
+        assert parts == whole
+    assert json.loads(call(*command, "--json").stdout)["skipped"]
+
+
+@pytest.mark.parametrize("bad", [b'{"text":', b'{"texts": "no text"}', b"[1]"])
+def test_a_bad_line_in_a_part_is_named_by_its_place_in_the_file(call, tokenizer, tmp_path, monkeypatch, bad):
+    path = tmp_path / "huge.jsonl"
+    good = [b'{"text": "%d"}' % number for number in range(50)]
+    path.write_bytes(b"\n".join([*good[:40], bad, *good[40:]]))
+    monkeypatch.setattr(plain, "PART_BYTES", path.stat().st_size // 3)
+    command = ("index", path, "--tokenizer", tokenizer, "--output", tmp_path / "parts")
+    with pytest.raises(ZgcmError, match=rf"{path}:41.*1 of 4 files failed"):
+        call(*command)
+    path.write_bytes(b"\n".join([*good[:40], b'{"text": "mended"}', *good[40:]]))
+    assert len(call(*command).stdout) and len(open_indexed(tmp_path / "parts")) == 51

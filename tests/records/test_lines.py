@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from zgcm.errors import ZgcmError
 from zgcm.records import lines, read_checked
 from zgcm.records.badlines import escaped
-from zgcm.records.lines import Part, line_number, part_bytes, read_lines
+from zgcm.records.lines import Part, line_number, part_bytes, read_line_blocks, read_lines
 
 PACK = {".jsonl": bytes, ".jsonl.gz": gzip.compress, ".jsonl.zst": zstandard.compress}
 
@@ -45,6 +45,28 @@ def test_parts_are_the_whole(data, parts, ending, chunk, tmp_path_factory):
     if ending == ".jsonl":
         assert all(first < second for first, second in pairwise(numbers))
     assert sum(part_bytes(path, Part(index, parts)) for index in range(parts)) == path.stat().st_size
+
+
+@given(
+    data=st.binary(max_size=60).map(lambda value: value.replace(b"x", b"\n").lstrip(b"\xff\xfe")),
+    parts=st.integers(1, 5),
+    ending=st.sampled_from(sorted(PACK)),
+    chunk=st.integers(1, 9),
+)
+@settings(max_examples=60)
+def test_blocks_are_the_lines(data, parts, ending, chunk, tmp_path_factory):
+    path = tmp_path_factory.mktemp("blocks") / f"x{ending}"
+    path.write_bytes(PACK[ending](data))
+    parts = parts if ending == ".jsonl" else 1
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "CHUNK_BYTES", chunk)
+        for index in range(parts):
+            for offset, block in read_line_blocks(path, Part(index, parts)):
+                for line in block:
+                    found.append((offset, line.removesuffix(b"\n")))
+                    offset += len(found[-1][1]) + 1
+    assert found == [(line.offset, line.data) for line in read_lines(path)]
 
 
 @pytest.mark.parametrize("parts", [1, 3, 8])

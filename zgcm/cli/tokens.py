@@ -53,7 +53,7 @@ def index(
 
     zgcm index FILE... --tokenizer DIR --output PREFIX: files of yours, raw ({"text": ...} or {"messages":
     ...}) or cleaned, into PREFIX.bin, PREFIX.idx and PREFIX.index.json. Several files become one index, in
-    the order given; run it again to go on with the file it was at.
+    the order given; --jobs files, or parts of a huge one, are done at once. Run it again to go on.
     """
     if output is None:
         files.refuse_file_options(

@@ -1,13 +1,15 @@
 """`zgcm index IN... --output PREFIX`: files of records become one Megatron index, in the order given.
 
-Several files are tokenized one by one, so that an interrupted run goes on with the file it was at, and then
-joined: a copy of bytes. Document i is record i of those that take part (zgcm.files.decisions).
+Several files, and the parts of a huge one, are tokenized one by one, so that an interrupted run goes on with
+the one it was at, and then joined: a copy of bytes. Document i is record i of those that take part
+(zgcm.files.decisions).
 """
 
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,14 +30,17 @@ from zgcm.files.plain import (
     watch,
 )
 from zgcm.io import write_json
+from zgcm.numbers import counted
 from zgcm.records import Record, parse_lines, read_numbered, record_format
-from zgcm.records.lines import read_line_blocks
+from zgcm.records.lines import WHOLE, Line, Part, line_number, read_line_blocks
 from zgcm.tokens.encode import load_encoder
 from zgcm.tokens.index import IndexFiles, write_index
 from zgcm.tokens.indexed import data_path, index_path, open_indexed, without_ending, write_indexed
 from zgcm.tokens.tokenizer import any_facts
 from zgcm.versions import VERSIONS
 
+PART_BYTES = 1 << 32
+"""Plain files are cut into parts of about this size: some 20 s of work each."""
 BLOCK_TOKENS = 1 << 22
 """Copied at a time when indexes are joined."""
 _NOT_PLAIN = {"messages", "data"}
@@ -44,7 +49,7 @@ _NOT_PLAIN = {"messages", "data"}
 
 @dataclass(frozen=True)
 class IndexJob:
-    """A file, its tokenizer, the fields of its text, and where its index goes."""
+    """A file or a part of one, its tokenizer, the fields of its text, and where its index goes."""
 
     path: Path
     tokenizer: Path
@@ -54,6 +59,9 @@ class IndexJob:
     """Decisions of cleaned records that take part."""
     measured: bool = False
     """Whether lexical complexity is, for a curriculum."""
+    part: Part = WHOLE
+    content: Summary | None = None
+    """Of a file in several parts, which would each read it whole to name its content."""
 
 
 def index_files(
@@ -76,25 +84,38 @@ def index_files(
     require_records(paths)
     prefix = without_ending(prefix)
     whole = IndexFiles(prefix, None, beside(prefix, ".index.json"))
-    if len(paths) == 1:
+    cut = [parts_of(path) for path in paths]
+    if [len(parts) for parts in cut] == [1]:
         only = IndexJob(paths[0], tokenizer, tuple(text_fields), whole, include)
         return run_all(index_file, [only], fanout, lambda job, report: say(index_line(job, report)))[0]
-    parts = beside(prefix, ".parts")
-    jobs = [
-        IndexJob(path, tokenizer, tuple(text_fields), replace(index_in(parts / name), facts=None), include)
-        for path, name in zip(paths, output_names(paths), strict=True)
-    ]
+    folder = beside(prefix, ".parts")
+    jobs = []
+    for path, name, parts in zip(paths, output_names(paths), cut, strict=True):
+        content = content_of(path) if len(parts) > 1 else None
+        for part in parts:
+            place = folder / (name if len(parts) == 1 else f"{name}-{part.index:05d}-of-{part.of:05d}")
+            output = replace(index_in(place), facts=None)
+            job = IndexJob(path, tokenizer, tuple(text_fields), output, include, part=part, content=content)
+            jobs.append(job)
     stamped = {"parts": [_stamp(job) for job in jobs]}
     if (known := finished(whole.report, stamped, [data_path(prefix), index_path(prefix)])) is not None:
         return {**known, "skipped": True}
     reports = run_all(index_file, jobs, fanout, lambda job, report: say(index_line(job, report)))
     joined = join([job.output.prefix for job in jobs], prefix)
-    files = [{"file": str(path), "documents": report["documents"], "tokens": report["tokens"]}
-             for path, report in zip(paths, reports, strict=True)]  # fmt: skip
+    files = {path: {"file": str(path), "documents": 0, "tokens": 0} for path in paths}
+    for job, part_report in zip(jobs, reports, strict=True):
+        for key in ("documents", "tokens"):
+            files[job.path][key] += part_report[key]
     common = {key: reports[0][key] for key in ("tokenizer", "vocab_size")}
-    report = {**joined, **common, "files": files, "left_out": decisions.added(reports), **stamped}
+    report = {
+        **joined,
+        **common,
+        "files": list(files.values()),
+        "left_out": decisions.added(reports),
+        **stamped,
+    }
     write_json(whole.report, report)
-    shutil.rmtree(parts)
+    shutil.rmtree(folder)
     return report
 
 
@@ -106,7 +127,8 @@ def index_file(job: IndexJob) -> Summary:
         return {**known, "skipped": True}
     encoder = load_encoder(job.tokenizer, any_facts(job.tokenizer))
     left_out: Counter[str] = Counter()  # counted while the records are read, so before the report is written
-    records = decisions.taken(texts_or_documents(job.path, job.text_fields), job.include, left_out)
+    documents = texts_or_documents(job.path, job.text_fields, job.part)
+    records = decisions.taken(documents, job.include, left_out)
     return write_index(
         records,
         job.path,
@@ -119,19 +141,28 @@ def index_file(job: IndexJob) -> Summary:
     )
 
 
-def texts_or_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record | str]:
+def parts_of(path: Path) -> list[Part]:
+    """By size alone, so that whoever goes on cuts alike. Compressed files cannot be entered in the middle."""
+    is_cut = record_format(path) == ".jsonl"
+    count = -(-path.stat().st_size // PART_BYTES) if is_cut else 1
+    return [Part(index, max(count, 1)) for index in range(max(count, 1))]
+
+
+def texts_or_documents(
+    path: Path, text_fields: tuple[str, ...], part: Part = WHOLE
+) -> Iterator[Record | str]:
     """The same as `as_documents`, but plain texts as they are where a block of lines holds nothing else."""
-    if len(text_fields) > 1 or record_format(path) == ".parquet":
+    if record_format(path) == ".parquet":
         yield from as_documents(path, text_fields)
         return
     before = 0
-    for lines in read_line_blocks(path):
-        texts = _plain_texts(lines, text_fields[0])
-        if texts is None:
-            numbered = parse_lines(path, lines, before)
-            yield from (_as_document(path, number, record, text_fields) for number, record in numbered)
-        else:
+    for offset, lines in read_line_blocks(path, part):
+        texts = _plain_texts(lines, text_fields[0]) if len(text_fields) == 1 else None
+        if texts is not None:
             yield from texts
+        else:
+            for line, record in parse_lines(path, part, lines, before, offset):
+                yield _as_document(partial(_line_place, path, part, line), record, text_fields)
         before += len(lines)
 
 
@@ -151,22 +182,27 @@ def as_documents(path: Path, text_fields: tuple[str, ...]) -> Iterator[Record]:
     Raises ZgcmError for a record that has neither a text field nor messages.
     """
     for number, record in read_numbered(path):
-        yield _as_document(path, number, record, text_fields)
+        yield _as_document(partial("{}:{}".format, path, number), record, text_fields)
 
 
-def _as_document(path: Path, number: int, record: Record, text_fields: tuple[str, ...]) -> Record:
+def _line_place(path: Path, part: Part, line: Line) -> str:
+    return f"{path}:{line_number(path, part, line)}"
+
+
+def _as_document(place: Callable[[], str], record: Record, text_fields: tuple[str, ...]) -> Record:
+    """`place` says where the record is; of a part of a file that takes a count of the lines before it."""
     if is_cleaned(record):
-        return _cleaned(path, number, record, text_fields)
+        return _cleaned(place, record, text_fields)
     if "messages" in record or any(isinstance(record.get(name), str) for name in text_fields):
         return {"data": record, "text_fields": text_fields}
     raise ZgcmError(
-        "A record has no text", where=f"{path}:{number}", found=f"the fields {', '.join(record)}",
+        "A record has no text", where=place(), found=f"the fields {', '.join(record)}",
         expected=f"a string in {', '.join(text_fields)}, or messages",
         hint="name its field: --text-field FIELD",
     )  # fmt: skip
 
 
-def _cleaned(path: Path, number: int, record: Record, text_fields: tuple[str, ...]) -> Record:
+def _cleaned(place: Callable[[], str], record: Record, text_fields: tuple[str, ...]) -> Record:
     """A cleaned record; the published cleaner's has no text_fields."""
     fields, metrics = record.get("text_fields", list(text_fields)), record["metrics"]
     right = {
@@ -179,7 +215,7 @@ def _cleaned(path: Path, number: int, record: Record, text_fields: tuple[str, ..
     if wrong := [name for name, is_right in right.items() if not is_right]:
         raise ZgcmError(
             "A record has the keys of a cleaned one, and values that no cleaner writes",
-            where=f"{path}:{number}", found=f"{wrong[0]}: {str(record.get(wrong[0]))[:80]}",
+            where=place(), found=f"{wrong[0]}: {str(record.get(wrong[0]))[:80]}",
             hint="restore the file, or clean it again",
         )  # fmt: skip
     return {**record, "text_fields": fields}
@@ -211,14 +247,20 @@ def index_in(prefix: Path) -> IndexFiles:
 
 def index_line(job: IndexJob, report: Summary) -> str:
     known = "done before; " if report.get("skipped") else ""
-    counts = f"{report['documents']:,} documents, {report['tokens']:,} tokens ({report['dtype']})"
-    return f"{job.path}: {known}{counts}{decisions.words(report['left_out'])}"
+    counts = f"{counted(report['documents'], 'document')}, {report['tokens']:,} tokens ({report['dtype']})"
+    part = "" if job.part.of == 1 else f" ({job.part.index + 1} of {job.part.of})"
+    return f"{job.path}{part}: {known}{counts}{decisions.words(report['left_out'])}"
 
 
 def _stamp(job: IndexJob) -> Summary:
     facts = any_facts(job.tokenizer)
     known = {"tokenizer": facts["digest"], "vocab_size": facts["vocab_size"], "version": VERSIONS["index"]}
-    return stamp(content_of(job.path), **known, text_fields=list(job.text_fields), include=list(job.include))
+    return stamp(
+        job.content or content_of(job.path),
+        **known,
+        text_fields=list(job.text_fields),
+        include=list(job.include),
+    )
 
 
 def _watch(path: Path) -> Callable[[int, int], None]:

@@ -48,10 +48,16 @@ def read_checked(path: Path, part: Part, on_bad: Callable[[BadLine], None]) -> I
     return (record for _, record in _read(path, part, parse_checked, on_bad))
 
 
-def parse_lines(path: Path, lines: list[bytes], before: int) -> Iterator[tuple[int, Record]]:
-    """Records of some lines of a file, of which `before` lines come first, each with its number."""
-    for number, data in enumerate(lines, before + 1):
-        yield from _parsed(path, WHOLE, Line(number, 0, len(data), data), parse_object, _raise)
+def parse_lines(
+    path: Path, part: Part, lines: list[bytes], before: int, offset: int
+) -> Iterator[tuple[Line, Record]]:
+    """Records of some lines of a part: `before` lines of it come before them, and the first begins at
+    `offset`. Raises ZgcmError naming `file:line:column`."""
+    for number, with_end in enumerate(lines, before + 1):
+        data = with_end.removesuffix(b"\n")
+        line = Line(number, offset, len(data), data)
+        offset += len(data) + 1
+        yield from ((line, record) for _, record in _parsed(path, part, line, parse_object, _raise))
 
 
 def record_format(path: Path) -> str:
