@@ -64,7 +64,13 @@ def test_the_temporary_file_of_a_living_writer_stays(tmp_path):
     assert target.read_bytes() == b"whole"
 
 
-@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOTDIR])
+REFUSALS = (
+    *(errno.EROFS, errno.EACCES, errno.ENOTDIR, errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ESTALE),
+    *(errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM),
+)
+
+
+@pytest.mark.parametrize("code", REFUSALS)
 def test_a_refused_file_is_one_paragraph(monkeypatch, capsys, code):
     def refuse():
         raise OSError(code, "refused by the system", "results/tokens")
@@ -75,6 +81,17 @@ def test_a_refused_file_is_one_paragraph(monkeypatch, capsys, code):
     told = capsys.readouterr().err
     assert told.startswith("zgcm: ") and "results/tokens" in told and "refused by the system" in told
     assert told.count("\n") == 1
+
+
+def test_too_little_memory_is_one_paragraph(monkeypatch, capsys):
+    def refuse():
+        raise MemoryError("Unable to allocate 3 TiB")
+
+    monkeypatch.setattr(cli, "app", refuse)
+    with pytest.raises(SystemExit, match="1"):
+        cli.main()
+    told = capsys.readouterr().err
+    assert told.startswith("zgcm: The system refuses more memory. found: Unable to allocate 3 TiB")
 
 
 def test_other_system_errors_keep_their_traceback(monkeypatch):

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from plain_texts import texts
 
 from zgcm.errors import ZgcmError
+from zgcm.files import plain
 from zgcm.records import read_records, write_records
 
 CLEAN = ("--category", "general_text", "--stage", "pretrain")
@@ -228,3 +230,34 @@ def test_killed_at_any_moment_and_repeated_gives_the_same_bytes(place, verb, job
         assert not [name for name in found.keys() & want.keys() if found[name] != want[name]]
     subprocess.run([*command, "killed/x"], check=True, capture_output=True)
     assert outputs(place / "killed") == want
+
+
+LOCKS = {"clean": "one", "decontaminate": "one", "dedup": "run", "mix": "run", "pack": "run"}
+
+
+@pytest.mark.parametrize("verb", LOCKS)
+def test_two_runs_never_write_the_same_at_once(call, place, monkeypatch, verb):
+    """Two mixes of other weights into one directory would leave shards of one under the plan of the other."""
+    monkeypatch.setattr(plain, "WAIT_SECONDS", 0.0)
+    out = place / "out"
+    with plain.alone(out, LOCKS[verb]), pytest.raises(ZgcmError, match="Another run writes there"):
+        call(verb, *VERBS[verb], "--output", out)
+    assert not [name for name in outputs(out) if "one" in name or "0000" in name]
+    call(verb, *VERBS[verb], "--output", out)
+    assert outputs(out) and not [name for name in outputs(out) if name.endswith(".lock")]
+
+
+def test_who_waits_goes_on_when_the_other_run_ends(tmp_path):
+    order = []
+
+    def second() -> None:
+        with plain.alone(tmp_path):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with plain.alone(tmp_path):
+        thread.start()
+        time.sleep(0.3)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"] and not list(tmp_path.iterdir())

@@ -11,8 +11,8 @@ from zgcm.stopping import Interrupted, Stopped, end_in_order
 
 
 def main() -> None:
-    """Entry point. A ZgcmError becomes one paragraph on stderr (JSON with --json) and exit code 1; so does a
-    file that the system refuses. Stopped by a signal it ends with 128 and the signal's number."""
+    """Entry point. A ZgcmError becomes one paragraph on stderr (JSON with --json) and exit code 1; so does
+    what the system refuses: a file, memory, handles. Stopped by a signal it ends with 128 and its number."""
     from zgcm.cli import verbs  # noqa: F401 - registers the verbs
 
     end_in_order()
@@ -28,7 +28,7 @@ def main() -> None:
         fail(stop, stop.code)
     except ZgcmError as error:
         fail(error)
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         if (told := refused(error)) is None:
             raise
         fail(told)

@@ -17,6 +17,7 @@ from zgcm.errors import ZgcmError
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.plain import (
     Summary,
+    alone,
     expand,
     finished,
     in_own_words,
@@ -87,6 +88,11 @@ def clean_files(
 
 def clean_file(job: CleanJob) -> Summary:
     """Clean one file, unless an earlier run did with the same content and keys."""
+    with alone(job.output, job.name):
+        return _clean(job)
+
+
+def _clean(job: CleanJob) -> Summary:
     layout = CleanedLayout(job.output)
     summary_path = layout.cleaning_summary(job.name, SHARD)
     keys = dict(job.keys)

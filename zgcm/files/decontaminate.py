@@ -14,6 +14,7 @@ from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
 from zgcm.files.plain import (
     Summary,
+    alone,
     expand,
     finished,
     output_names,
@@ -67,6 +68,11 @@ def decontaminate_files(
 
 def decontaminate_file(job: DecontaminateJob) -> Summary:
     """Decontaminate one file, unless an earlier run did with the same content and evaluation files."""
+    with alone(job.output, job.name):
+        return _decontaminate(job)
+
+
+def _decontaminate(job: DecontaminateJob) -> Summary:
     clean, removed = (job.output / f"{job.name}.{ending}" for ending in ("jsonl.zst", "removed.jsonl"))
     summary_path = job.output / f"{job.name}.decontamination.json"
     stamped = stamp(job.path, evaluations=evaluation_set(job.section), text_fields=list(job.text_fields),

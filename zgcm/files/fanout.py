@@ -66,7 +66,7 @@ def _guarded[T, R](function: Callable[[T], R], item: T) -> Outcome[R]:
         return Outcome(result=function(item))
     except ZgcmError as error:
         return Outcome(error=error.as_dict())
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         if (told := refused(error)) is None:
             raise
         return Outcome(error=told.as_dict())
