@@ -182,7 +182,7 @@ def decontaminate(
     from zgcm.config.corpus import Decontamination
     from zgcm.files.decontaminate import decontaminate_files, total_line
 
-    section = Decontamination(against=against, ngram=ngram, shortest=shortest)
+    section = Decontamination(against=[file or "." for file in against], ngram=ngram, shortest=shortest)
     spread = files.fanout(jobs, fanout, slurm, output)
     fields, chosen = text_field or ["text"], decisions.included(include)
     summary = decontaminate_files(inputs, output, section, fields, chosen, spread, files.progress)

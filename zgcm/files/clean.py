@@ -76,7 +76,8 @@ def clean_files(
     paths = expand(inputs)
     file_source(paths[0], keys)  # a wrong key is one error, not one a file
     names, layout = output_names(paths), CleanedLayout(output)
-    refuse_overwriting(paths, [layout.cleaned(name, SHARD) for name in names])
+    written = (layout.cleaned, layout.rejected)
+    refuse_overwriting(paths, [output(name, SHARD) for name in names for output in written])
     jobs = [CleanJob(path, name, output, keys) for path, name in zip(paths, names, strict=True)]
     summaries = run_all(clean_file, jobs, fanout, lambda job, summary: say(clean_line(job, summary)))
     total: Summary = {name: sum(summary[name] for summary in summaries) for name in COUNTS}

@@ -39,7 +39,7 @@ from zgcm.files.plain import (
 )
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.records import Record, read_records, training_text, write_records
+from zgcm.records import Record, read_numbered, training_text, write_records
 from zgcm.versions import VERSIONS
 
 MIX, SHARD = "files", "00000"
@@ -92,9 +92,9 @@ def dedup_files(
     paths = expand(inputs)
     names = output_names(paths)
     outputs = {name: output / f"{name}.jsonl.zst" for name in names}
-    refuse_overwriting(paths, outputs.values())
+    whole, layout = output / "dedup.json", ComparedLayout(output)
+    refuse_overwriting(paths, [*outputs.values(), layout.duplicates(MIX)])
     require_records(paths)
-    whole = output / "dedup.json"
     with alone(output):
         _refuse_other_files(whole, names)
         jobs = [
@@ -107,7 +107,6 @@ def dedup_files(
         keys = {**KEYS, "include": list(include)}
         sources = {name: file_source(path, keys) for path, name in zip(paths, names, strict=True)}
         mix = Mix(sources=dict.fromkeys(names, 1.0), near_duplicates=near, threads=fanout.jobs)
-        layout = ComparedLayout(output)
         whole.unlink(missing_ok=True)  # it describes all files: none must be replaced beneath it
         with in_own_words(f"mixes.{MIX}", str(output), str):
             reasons = deduplicate(small_recipe(sources, {MIX: mix}), layout, MIX)
@@ -191,9 +190,9 @@ def _removed(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def _without(path: Path, rows: Iterator[int]) -> Iterator[Record]:
-    """Records but those at `rows`, which ascend."""
+    """Records but those at `rows`, which ascend. Raises ZgcmError for one that cannot be written as it is."""
     skipped = next(rows, None)
-    for row, record in enumerate(read_records(path)):
+    for row, (_, record) in enumerate(read_numbered(path, checked=True)):
         if row != skipped:
             yield record
         else:

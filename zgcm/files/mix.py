@@ -18,7 +18,16 @@ from zgcm.files.clean import file_source
 from zgcm.files.dedup import KEYS, ComparedLayout, CompareJob, compare_file
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import IndexJob, index_file, index_in
-from zgcm.files.plain import Summary, alone, expand, in_own_words, output_names, require_records, small_recipe
+from zgcm.files.plain import (
+    Summary,
+    alone,
+    expand,
+    in_own_words,
+    output_names,
+    refuse_overwriting,
+    require_records,
+    small_recipe,
+)
 from zgcm.io import read_json, write_json
 from zgcm.layout import mix_shards
 from zgcm.records import FORMATS
@@ -91,6 +100,7 @@ def mix_files(
         )  # fmt: skip
     require_records(paths)
     names, layout, facts = output_names(paths), MixedLayout(output), any_facts(tokenizer)
+    refuse_overwriting(paths, [layout.duplicates(MIX)])
     mix = _section({name: weight for name, (_, weight) in zip(names, weighted, strict=True)}, settings)
     with alone(output):
         _refuse_other_shards(layout.finished, mix_shards(small_recipe({}, {MIX: mix}), MIX))
