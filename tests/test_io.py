@@ -1,6 +1,7 @@
 """Files are whole or absent."""
 
 import errno
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zgcm import cli, io
+from zgcm import cli, io, stopping
 from zgcm.errors import ZgcmError
 
 json_values = st.recursive(
@@ -92,6 +93,23 @@ def test_too_little_memory_is_one_paragraph(monkeypatch, capsys):
         cli.main()
     told = capsys.readouterr().err
     assert told.startswith("zgcm: The system refuses more memory. found: Unable to allocate 3 TiB")
+
+
+def test_what_a_library_makes_of_a_request_to_stop_is_that_request(monkeypatch, capsys):
+    """duckdb turns Ctrl-C during a query into a RuntimeError."""
+
+    def query():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            signal.pause()
+        except BaseException as error:
+            raise RuntimeError("Query interrupted") from error
+
+    monkeypatch.setattr(cli, "app", query)
+    with stopping.answering(lambda number, frame: None), pytest.raises(SystemExit, match="130"):
+        cli.main()
+    stopping.received.clear()
+    assert "Stopped at your request" in capsys.readouterr().err
 
 
 def test_other_system_errors_keep_their_traceback(monkeypatch):

@@ -7,7 +7,7 @@ from typing import NoReturn
 from zgcm.cli.app import app
 from zgcm.errors import ZgcmError
 from zgcm.io import refused
-from zgcm.stopping import Interrupted, Stopped, end_in_order
+from zgcm.stopping import Interrupted, Stopped, end_in_order, received
 
 
 def main() -> None:
@@ -19,11 +19,7 @@ def main() -> None:
     try:
         app()
     except Interrupted as stop:
-        print(
-            "\nzgcm: Stopped at your request; nothing half-made was left. The same command goes on.",
-            file=sys.stderr,
-        )
-        sys.exit(stop.code)
+        interrupted(int(stop.code or 0))
     except Stopped as stop:
         fail(stop, stop.code)
     except ZgcmError as error:
@@ -32,6 +28,18 @@ def main() -> None:
         if (told := refused(error)) is None:
             raise
         fail(told)
+    except Exception:
+        if not received:
+            raise
+        interrupted(128 + received[0])  # of which a library made an error: duckdb says "Query interrupted"
+
+
+def interrupted(code: int) -> NoReturn:
+    print(
+        "\nzgcm: Stopped at your request; nothing half-made was left. The same command goes on.",
+        file=sys.stderr,
+    )
+    sys.exit(code)
 
 
 def fail(error: ZgcmError, code: int = 1) -> NoReturn:
