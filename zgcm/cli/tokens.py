@@ -264,7 +264,9 @@ def pack(
     opened: Opened,
     what: Annotated[list[str], typer.Argument(metavar="MIX SHARD | FILE...", help="See above.")],
     output: files.OutputOption = None,
-    seq_length: Annotated[int | None, typer.Option(min=1, help="Files: tokens of a packed sequence.")] = None,
+    seq_length: Annotated[
+        int | None, typer.Option(min=1, max=2**31 - 1, help="Files: tokens of a packed sequence.")
+    ] = None,
     tokenizer: files.TokenizerOption = None,
     include: files.IncludeOption = None,
     jobs: files.JobsOption = 1,
