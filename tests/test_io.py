@@ -1,6 +1,7 @@
 """Files are whole or absent."""
 
 import errno
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zgcm import cli, io
+from zgcm import cli, io, stopping
 from zgcm.errors import ZgcmError
 
 json_values = st.recursive(
@@ -64,7 +65,13 @@ def test_the_temporary_file_of_a_living_writer_stays(tmp_path):
     assert target.read_bytes() == b"whole"
 
 
-@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOTDIR])
+REFUSALS = (
+    *(errno.EROFS, errno.EACCES, errno.ENOTDIR, errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ESTALE),
+    *(errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM),
+)
+
+
+@pytest.mark.parametrize("code", REFUSALS)
 def test_a_refused_file_is_one_paragraph(monkeypatch, capsys, code):
     def refuse():
         raise OSError(code, "refused by the system", "results/tokens")
@@ -75,6 +82,34 @@ def test_a_refused_file_is_one_paragraph(monkeypatch, capsys, code):
     told = capsys.readouterr().err
     assert told.startswith("zgcm: ") and "results/tokens" in told and "refused by the system" in told
     assert told.count("\n") == 1
+
+
+def test_too_little_memory_is_one_paragraph(monkeypatch, capsys):
+    def refuse():
+        raise MemoryError("Unable to allocate 3 TiB")
+
+    monkeypatch.setattr(cli, "app", refuse)
+    with pytest.raises(SystemExit, match="1"):
+        cli.main()
+    told = capsys.readouterr().err
+    assert told.startswith("zgcm: The system refuses more memory. found: Unable to allocate 3 TiB")
+
+
+def test_what_a_library_makes_of_a_request_to_stop_is_that_request(monkeypatch, capsys):
+    """duckdb turns Ctrl-C during a query into a RuntimeError."""
+
+    def query():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            signal.pause()
+        except BaseException as error:
+            raise RuntimeError("Query interrupted") from error
+
+    monkeypatch.setattr(cli, "app", query)
+    with stopping.answering(lambda number, frame: None), pytest.raises(SystemExit, match="130"):
+        cli.main()
+    stopping.received.clear()
+    assert "Stopped at your request" in capsys.readouterr().err
 
 
 def test_other_system_errors_keep_their_traceback(monkeypatch):

@@ -61,9 +61,11 @@ def atomic_open(path: Path) -> Iterator[BinaryIO]:
         temporary.replace(path)
         fsync_directory(path.parent)
     except OSError as error:
-        if not is_disk_full(error):
-            raise
-        raise disk_full(path) from error
+        if is_disk_full(error):
+            raise disk_full(path) from error
+        if error.errno == errno.EFBIG and error.filename is None:  # only writing says so, of no file by name
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -99,9 +101,25 @@ def lock(stream: BinaryIO) -> bool:
     return True
 
 
-def refused(error: OSError) -> ZgcmError | None:
-    """What the user reads when the system refuses a file: no permission, read-only, full, no directory."""
+def refused(error: OSError | MemoryError) -> ZgcmError | None:
+    """What the user reads when the system refuses a file (no permission, read-only, full, no directory), or
+    memory, handles and processes."""
+    if isinstance(error, MemoryError):
+        return ZgcmError(
+            "The system refuses more memory", found=str(error),
+            hint="see ulimit -v and the job's memory; fewer --jobs need less",
+        )  # fmt: skip
+    handles = "raise the number of open files, ulimit -n, or use fewer --jobs"
     causes = {
+        errno.ENOENT: "a part of that path is not there, or went away: does another run work there?",
+        errno.ESTALE: "the network file system lost it; try again",
+        errno.ELOOP: "symbolic links lead to each other there; correct them",
+        errno.EMFILE: handles,
+        errno.ENFILE: handles,
+        errno.EAGAIN: "raise the number of processes, ulimit -u, or use fewer --jobs",
+        errno.ENOMEM: "see ulimit -v and the job's memory; fewer --jobs need less",
+        errno.ENXIO: "that is no regular file; name another one",
+        errno.ENODEV: "that is no regular file; name another one",
         errno.EROFS: "mount the file system writable, or choose another directory",
         errno.EACCES: "give yourself the permission, or choose another directory",
         errno.EPERM: "give yourself the permission, or choose another directory",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json
+from zgcm.io import read_json, sha256_file
 from zgcm.records.lines import WHOLE, Part
 
 if TYPE_CHECKING:
@@ -196,12 +196,21 @@ def raw_part(recipe: "Recipe", source: str, shard: str) -> Part:
 
 
 def cleaned_shard(layout: Layout, source: str, shard: str) -> Path:
-    """The cleaned shard. Raises ZgcmError, naming the verb that makes it, when it is not there."""
-    path = layout.cleaned(source, shard)
+    """The cleaned shard. Raises ZgcmError, naming the verb that makes it, when it is not there, and when it
+    is not the one that its summary describes: an edited one would pass for what the recipe makes."""
+    path, summary = layout.cleaned(source, shard), layout.cleaning_summary(source, shard)
+    again = f"zgcm clean {source} {shard}"
     if not path.exists():
         raise ZgcmError(
             f"Shard {shard} of source {source} was not cleaned yet", where=str(path),
-            hint=f"make it with: zgcm clean {source} {shard}",
+            hint=f"make it with: {again}",
+        )  # fmt: skip
+    expected = read_json(summary).get("output_sha256") if summary.exists() else None
+    if expected is not None and (found := sha256_file(path)) != expected:
+        raise ZgcmError(
+            "A cleaned shard was changed after it was cleaned", where=str(path), found=f"sha256 {found}",
+            expected=f"sha256 {expected}",
+            hint=f"restore it, or make it again: {again}; corrected records are a source of their own",
         )  # fmt: skip
     return path
 

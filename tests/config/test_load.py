@@ -102,6 +102,16 @@ def test_committed_recipes_load(name: str) -> None:
         ),
         ("stages: {sft: }", ["stages.sft: expected a section of keys; found None"]),
         ("stages: [1]", ["stages: expected a section of names; found [1]"]),
+        (
+            "sources: {demo_code: {defaults: {day: 2026-01-02}}}",
+            ["defaults", "`day` is nothing that JSON holds"],
+        ),
+        ("sources: {demo_code: {defaults: {at: .nan}}}", ["`at` is nothing that JSON holds"]),
+        (f"sources: {{demo_code: {{defaults: {{n: {2**70}}}}}}}", ["`n` is nothing that JSON holds"]),
+        ("sources: {demo_code: {cleaning: {settings: {x: .inf}}}}", ["`x` is nothing that JSON holds"]),
+        ("mixes: {sft: {shards: 1000000000}}", ["mixes.sft.shards", "less than or equal to 100000"]),
+        ("mixes: {sft: {max_epochs: 40000}}", ["mixes.sft.max_epochs", "less than or equal to 32767"]),
+        (f"mixes: {{sft: {{sequence_length: {2**31}}}}}", ["mixes.sft.sequence_length", "2147483647"]),
     ],
 )
 def test_wrong_key_or_value(refused: Refused, text: str, parts: list[str]) -> None:

@@ -65,7 +65,12 @@ def test_files_and_modules(checkout, name):
         ("other.notes:steps", "pretrain", "web", r"No such module.*other/notes\.py below"),
         ("./mine.py:nothing", "pretrain", "web", r"mine\.py:nothing.*write \./mine\.py:PROFILE"),
         ("./mine.py:shout", "pretrain", "web", r"found: a function.*expected: a Profile of functions"),
-        ("./mine.py:odd", "pretrain", "web", r"found: a Profile. expected: a Profile of functions"),
+        (
+            "./mine.py:odd",
+            "pretrain",
+            "web",
+            r"found: a step that is a type. expected: steps: a list of functions",
+        ),
         ("./broken.py", "pretrain", "web", r"cannot be loaded.*broken\.py:2.*ZeroDivisionError"),
         ("./wrong.py", "pretrain", "web", r"cannot be loaded.*wrong\.py:1.*SyntaxError"),
     ],
@@ -146,3 +151,66 @@ def test_a_step_that_fails_names_its_line_and_the_record(checkout):
     ):
         clean_file(CleanJob(checkout / "raw.jsonl", "raw", CleanedLayout(checkout / "out"), keys))
     assert not any((checkout / "out").glob("raw*"))
+
+
+STEP = "def step(sample, settings):\n    {}\n"
+PROFILE = "from zgcm.config.profiles import Profile\n"
+
+
+def cleaned_by(checkout, source):
+    (checkout / "mine.py").write_text(source)
+    (checkout / "notes.jsonl").write_text('{"text": "Words of a note that is long enough to be kept."}\n')
+    keys = {"stage": "pretrain", "category": "general_text", "profile": "./mine.py"}
+    file_source(checkout / "notes.jsonl", keys)
+    return clean_file(CleanJob(checkout / "notes.jsonl", "notes", checkout / "out", keys))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(
+            "sample.data = None",
+            "sample.data[1] = 2",
+            "sample.data['x'] = {1, 2}",
+            "sample.data['x'] = object()",
+        ),
+        *("sample.data['x'] = float('nan')", "sample.data['x'] = 10**30", "sample.data['x'] = chr(0xd800)"),
+        *("sample.data['x'] = sample.data", "sample.decision = 'perhaps'", "sample.decision = []"),
+        *("sample.reasons = None", "sample.drop(5)", "sample.flags = {1, 'a'}", "sample.buckets = None"),
+        *(
+            "sample.metrics['x'] = float('inf')",
+            "sample.metrics['x'] = 'high'",
+            "sample.text_fields = 'text'",
+        ),
+        *("sample.source_id = 7", "sample.mark('later', 'why')", "raise SystemExit(0)", "raise MemoryError"),
+        "sample.data['x'] = __import__('datetime').date(2026, 1, 1)",
+        "class Odd(Exception):\n        def __str__(self): raise ValueError\n    raise Odd",
+    ],
+)
+def test_what_a_step_must_not_leave_names_the_step_and_the_record(checkout, body):
+    """Sets were written in any order, NaN as null under a digest of NaN; an exit with 0 passed as success."""
+    with pytest.raises(
+        ZgcmError, match=r"The profile's step step fails on a record.*mine\.py.*record (notes:|7:)"
+    ):
+        cleaned_by(checkout, STEP.format(body) + "PROFILE = [step]\n")
+    assert not list((checkout / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("PROFILE = Profile(s for s in [step])", "steps: a generator"),
+        ("PROFILE = Profile(None)", "steps: a NoneType"),
+        ("PROFILE = Profile([step], stages=5)", "stages: a int"),
+        ("PROFILE = Profile([step], categories=None)", "categories: a NoneType"),
+        ("PROFILE = Profile([step], settings=5)", "settings: 5"),
+        ("def lazy(sample, settings):\n    yield\nPROFILE = Profile([lazy])", "lazy holds yield"),
+        ("async def lazy(sample, settings): pass\nPROFILE = Profile([lazy])", "lazy holds yield or is async"),
+        ("import sys\nsys.exit(0)", r"cannot be loaded.*mine\.py:5.*SystemExit: 0"),
+        ("a = 1\0", "cannot be loaded.*null bytes"),
+    ],
+)
+def test_profiles_that_would_do_nothing_or_end_the_program_are_refused(checkout, source, message):
+    """Steps from a generator expression and steps with `yield` were silently passed over."""
+    with pytest.raises(ZgcmError, match=message):
+        cleaned_by(checkout, PROFILE + STEP.format("pass") + source)

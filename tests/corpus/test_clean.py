@@ -195,6 +195,18 @@ def test_missing_files_shards_and_sources(tmp_path):
         find_cleaned(recipe, layout, "demo_code", "00000")
 
 
+def test_a_cleaned_shard_edited_by_hand_is_refused(tmp_path):
+    raw, layout = tmp_path / "raw.jsonl", Layout(tmp_path / "results")
+    write_records(raw, ROWS)
+    clean_shard(files_recipe(raw), layout, "mine", "00000")
+    cleaned = find_cleaned(files_recipe(raw), layout, "mine", "00000")
+    write_records(cleaned, list(read_records(cleaned))[1:])
+    with pytest.raises(
+        ZgcmError, match=r"changed after it was cleaned.*mine.*to do: restore.*zgcm clean mine"
+    ):
+        find_cleaned(files_recipe(raw), layout, "mine", "00000")
+
+
 def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     raw, layout = tmp_path / "raw.jsonl", Layout(tmp_path / "results")
     write_records(raw, ROWS)

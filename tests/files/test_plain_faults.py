@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,7 +18,9 @@ import pytest
 from plain_texts import texts
 
 from zgcm.errors import ZgcmError
+from zgcm.files import plain
 from zgcm.records import read_records, write_records
+from zgcm.records.rows import write_rows
 
 CLEAN = ("--category", "general_text", "--stage", "pretrain")
 VERBS = {
@@ -117,6 +120,51 @@ def test_an_output_never_takes_the_place_of_an_input(call, place, verb):
     with pytest.raises(ZgcmError, match=r"replace its input. at: one\.jsonl\.zst"):
         call(verb, "one.jsonl.zst", *VERBS[verb][2:], "--output", ".")
     assert Path("one.jsonl.zst").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("verb", "file"),
+    [("clean", "one.rejected.jsonl"), ("decontaminate", "one.removed.jsonl"), ("dedup", "duplicates.parquet"),
+     ("mix", "duplicates.parquet")],
+)  # fmt: skip
+def test_no_output_of_any_kind_takes_the_place_of_an_input(call, place, verb, file):
+    (write_rows if file.endswith(".parquet") else write_records)(Path(file), read_records(Path("two.jsonl")))
+    before = Path(file).read_bytes()
+    with pytest.raises(ZgcmError, match=rf"replace its input. at: {file}"):
+        call(verb, "one.jsonl", file, *VERBS[verb][2:], "--output", ".")
+    assert Path(file).read_bytes() == before
+
+
+@pytest.mark.parametrize("verb", ["dedup", "decontaminate"])
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"text": "a", "n": 123456789012345678901234567890}', "more than 64 bits"),
+        ('{"text": "a", "n": 1, "n": 2}', "has a key twice"),
+        (f'{{"text": "a", "n": {"[" * 300}{"]" * 300}}}', "nested too deeply"),
+    ],
+)
+def test_records_are_written_as_they_are_or_not_at_all(call, place, verb, line, message):
+    """Both once wrote the number rounded and the last of the two keys, and ended in a traceback."""
+    Path("odd.jsonl").write_text(f'{{"text": "b"}}\n{line}\n')
+    with pytest.raises(ZgcmError, match=rf"{message}.*odd\.jsonl:2"):
+        call(verb, "odd.jsonl", *VERBS[verb][2:], "--output", "out")
+    assert not Path("out/odd.jsonl.zst").exists()
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "profile", "evaluation"])
+def test_pipes_and_broken_links_are_told_apart_from_missing_files(call, place, verb):
+    """A pipe can be read once, and these files are read twice: a verb would wait for its writer for ever."""
+    os.mkfifo("pipe.jsonl")
+    Path("link.jsonl").symlink_to("link.jsonl")
+    for name, message in (("pipe", "Not a regular file"), ("link", "No such file|is missing")):
+        file = f"{name}.jsonl"
+        command = {
+            "profile": ["profile", file],
+            "evaluation": ["decontaminate", "one.jsonl", "--against", file, "--output", "out"],
+        }.get(verb) or [verb, file, *VERBS[verb][1 if verb == "pack" else 2 :], "--output", "out"]
+        with pytest.raises(ZgcmError, match=message):
+            call(*command)
 
 
 def test_results_of_other_files_are_not_left_among_new_ones(call, place):
@@ -228,3 +276,34 @@ def test_killed_at_any_moment_and_repeated_gives_the_same_bytes(place, verb, job
         assert not [name for name in found.keys() & want.keys() if found[name] != want[name]]
     subprocess.run([*command, "killed/x"], check=True, capture_output=True)
     assert outputs(place / "killed") == want
+
+
+LOCKS = {"clean": "one", "decontaminate": "one", "dedup": "run", "mix": "run", "pack": "run"}
+
+
+@pytest.mark.parametrize("verb", LOCKS)
+def test_two_runs_never_write_the_same_at_once(call, place, monkeypatch, verb):
+    """Two mixes of other weights into one directory would leave shards of one under the plan of the other."""
+    monkeypatch.setattr(plain, "WAIT_SECONDS", 0.0)
+    out = place / "out"
+    with plain.alone(out, LOCKS[verb]), pytest.raises(ZgcmError, match="Another run writes there"):
+        call(verb, *VERBS[verb], "--output", out)
+    assert not [name for name in outputs(out) if "one" in name or "0000" in name]
+    call(verb, *VERBS[verb], "--output", out)
+    assert outputs(out) and not [name for name in outputs(out) if name.endswith(".lock")]
+
+
+def test_who_waits_goes_on_when_the_other_run_ends(tmp_path):
+    order = []
+
+    def second() -> None:
+        with plain.alone(tmp_path):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with plain.alone(tmp_path):
+        thread.start()
+        time.sleep(0.3)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"] and not list(tmp_path.iterdir())

@@ -117,9 +117,9 @@ def test_parquet(tmp_path):
     rows = [{"id": str(number), "messages": [{"role": "user", "content": "hi"}]} for number in range(3000)]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     assert list(read_records(path)) == rows
-    odd = {"when": datetime.date(2026, 6, 3), "score": float("nan"), "raw": b"x"}
+    odd = {"when": datetime.date(2026, 6, 3), "score": float("nan"), "raw": b"\xff", "text": "é".encode()}
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([odd]), path)
-    assert list(read_records(path)) == [{"when": "2026-06-03", "score": None, "raw": "b'x'"}]
+    assert list(read_records(path)) == [{"when": "2026-06-03", "score": None, "raw": r"b'\xff'", "text": "é"}]
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ZgcmError, match="parquet"):
         list(read_records(path))

@@ -169,3 +169,25 @@ def test_a_damaged_or_missing_directory_is_named(workspace):
         load_tokenizer(layout.tokenizer)
     make_tokenizer(recipe, layout)
     load_tokenizer(layout.tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("vocab_size", "x"), ("vocab_size", True), ("vocab_size", 10), ("end_id", -1), ("end_id", 5),
+     ("end_id", 10**9), ("end_token", []), ("end_token", "<think>"), ("added_tokens", []), ("files", {}),
+     ("files", []), ("digest", "")],
+)  # fmt: skip
+def test_a_manifest_changed_by_hand_is_refused(workspace, key, value):
+    """An end token of another id would train without a word; other kinds of value ended in a traceback."""
+    _, layout = workspace
+    path = layout.tokenizer / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    with pytest.raises(ZgcmError, match=r"manifest|ids beyond the model|no end-of-document"):
+        load_tokenizer(layout.tokenizer)
+
+
+def test_an_end_token_that_is_no_text_is_named(tmp_path):
+    train(tmp_path / "published")
+    (tmp_path / "published" / "tokenizer_config.json").write_text('{"eos_token": 5}')
+    with pytest.raises(ZgcmError, match=r"eos_token is no text.*tokenizer_config\.json.*found: 5"):
+        imported(tmp_path / "published", tmp_path / "ours")

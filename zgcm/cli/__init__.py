@@ -7,31 +7,39 @@ from typing import NoReturn
 from zgcm.cli.app import app
 from zgcm.errors import ZgcmError
 from zgcm.io import refused
-from zgcm.stopping import Interrupted, Stopped, end_in_order
+from zgcm.stopping import Interrupted, Stopped, end_in_order, received
 
 
 def main() -> None:
-    """Entry point. A ZgcmError becomes one paragraph on stderr (JSON with --json) and exit code 1; so does a
-    file that the system refuses. Stopped by a signal it ends with 128 and the signal's number."""
+    """Entry point. A ZgcmError becomes one paragraph on stderr (JSON with --json) and exit code 1; so does
+    what the system refuses: a file, memory, handles. Stopped by a signal it ends with 128 and its number."""
     from zgcm.cli import verbs  # noqa: F401 - registers the verbs
 
     end_in_order()
     try:
         app()
     except Interrupted as stop:
-        print(
-            "\nzgcm: Stopped at your request; nothing half-made was left. The same command goes on.",
-            file=sys.stderr,
-        )
-        sys.exit(stop.code)
+        interrupted(int(stop.code or 0))
     except Stopped as stop:
         fail(stop, stop.code)
     except ZgcmError as error:
         fail(error)
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         if (told := refused(error)) is None:
             raise
         fail(told)
+    except Exception:
+        if not received:
+            raise
+        interrupted(128 + received[0])  # of which a library made an error: duckdb says "Query interrupted"
+
+
+def interrupted(code: int) -> NoReturn:
+    print(
+        "\nzgcm: Stopped at your request; nothing half-made was left. The same command goes on.",
+        file=sys.stderr,
+    )
+    sys.exit(code)
 
 
 def fail(error: ZgcmError, code: int = 1) -> NoReturn:

@@ -54,9 +54,13 @@ def _raw_file(opened: Opened, where: list[str]) -> tuple[Path, "Part", str]:
     from zgcm.corpus.raw import find_raw
     from zgcm.errors import ZgcmError
     from zgcm.layout import raw_part
+    from zgcm.records import record_format
+    from zgcm.records.find import require_regular
     from zgcm.records.lines import WHOLE
 
     if len(where) == 1:
+        record_format(Path(where[0]))
+        require_regular(Path(where[0]))
         return Path(where[0]), WHOLE, ""
     if len(where) > 2:
         raise ZgcmError("One dataset at a time", found=" ".join(where), expected="FILE, or SOURCE SHARD")

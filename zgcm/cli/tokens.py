@@ -182,7 +182,7 @@ def decontaminate(
     from zgcm.config.corpus import Decontamination
     from zgcm.files.decontaminate import decontaminate_files, total_line
 
-    section = Decontamination(against=against, ngram=ngram, shortest=shortest)
+    section = Decontamination(against=[file or "." for file in against], ngram=ngram, shortest=shortest)
     spread = files.fanout(jobs, fanout, slurm, output)
     fields, chosen = text_field or ["text"], decisions.included(include)
     summary = decontaminate_files(inputs, output, section, fields, chosen, spread, files.progress)
@@ -264,7 +264,9 @@ def pack(
     opened: Opened,
     what: Annotated[list[str], typer.Argument(metavar="MIX SHARD | FILE...", help="See above.")],
     output: files.OutputOption = None,
-    seq_length: Annotated[int | None, typer.Option(min=1, help="Files: tokens of a packed sequence.")] = None,
+    seq_length: Annotated[
+        int | None, typer.Option(min=1, max=2**31 - 1, help="Files: tokens of a packed sequence.")
+    ] = None,
     tokenizer: files.TokenizerOption = None,
     include: files.IncludeOption = None,
     jobs: files.JobsOption = 1,

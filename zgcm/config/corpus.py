@@ -1,8 +1,18 @@
 """Sources, their cleaning, and the mixes made of them. Names and defaults are the published ones."""
 
+import json
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+import orjson
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 from zgcm.config.base import Place, Section, execution
 
@@ -12,6 +22,22 @@ Decision = Literal["keep", "review", "drop"]
 Policy = Literal["keep", "review", "redact", "drop"]
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 STAGES: tuple[GovernanceStage, ...] = get_args(GovernanceStage)
+ShardCount = Annotated[int, Field(gt=0, le=100_000)]
+"""Shards are called 00000 to 99999."""
+
+
+def _json_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Values that go into records and identities; YAML knows more kinds: dates, NaN, longer integers."""
+    for key, value in values.items():
+        try:
+            json.dumps(value, allow_nan=False)
+            orjson.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"`{key}` is nothing that JSON holds: {error}; write it as text") from error
+    return values
+
+
+JsonValues = Annotated[dict[str, Any], AfterValidator(_json_values)]
 
 
 class QualityPolicy(Section):
@@ -69,7 +95,7 @@ class Cleaning(Section):
     """Equal slices of the SimHash, one of which must agree; more than the threshold, a divisor of 64."""
     near_dedup_ngram: PositiveInt = 5
     """Words in a SimHash feature."""
-    settings: dict[str, Any] = {}
+    settings: JsonValues = {}
     """Further settings of category steps and dataset profiles, by their published names."""
 
     @model_validator(mode="after")
@@ -104,7 +130,7 @@ class _Source(Section):
     """Fields that, joined by newlines, are the training text."""
     field_map: dict[str, str] = {}
     """raw key -> canonical key, copied when the canonical one is absent."""
-    defaults: dict[str, Any] = {}
+    defaults: JsonValues = {}
     """Fields given to every record that lacks them (for instance source, license)."""
     include: list[Decision] = Field(default=["keep"], min_length=1)
     """Which decisions may enter a mix; add "review" deliberately."""
@@ -139,7 +165,7 @@ class DemoSource(_Source):
     content: Literal["code", "prose", "arithmetic", "conversations", "traces", "programs", "instructions"]
     """Python sources, documentation prose, worked additions, conversations about them, tool use,
     conversations about one-line functions, or with demands on the form of an answer."""
-    shards: PositiveInt = 1
+    shards: ShardCount = 1
     """Number of raw files to build."""
     documents: PositiveInt
     """Documents in all, spread evenly over the shards."""
@@ -189,7 +215,7 @@ class FileSource(_OthersSource):
     """Paths, one shard each, in this order; they are identity. Or give `lock`: then content is, paths not."""
     lock: Place | None = execution(None)
     """Written by `zgcm sources lock`: files with sizes and digests. Its content is identity, its path not."""
-    shards_per_file: PositiveInt = 1
+    shards_per_file: ShardCount = 1
     """Read each file as so many shards, split on the fly: plain files and parquet by ranges, compressed ones
     by taking every n-th line."""
 
@@ -280,7 +306,7 @@ class Mix(Section):
     _targets and _cu_seqlens), a shard each. Content is identity, paths are not."""
     tokens: PositiveInt | None = None
     """Quota by the training tokenizer; absent: everything once."""
-    shards: PositiveInt = 1
+    shards: ShardCount = 1
     """Number of output files; a document's file is chosen by a hash of its id."""
     order: Literal["curriculum", "shuffled", "listed"] = "shuffled"
     """curriculum: by lexical complexity, code and mathematics interleaved; listed: source order."""
@@ -292,7 +318,7 @@ class Mix(Section):
     """Leave out near-duplicates, also of the excluded mixes; absent: exact duplicates only."""
     decontaminate: Decontamination | None = None
     """Leave out documents that share a run of words with an evaluation file; absent: none."""
-    max_epochs: PositiveInt = 1
+    max_epochs: int = Field(default=1, gt=0, le=32_767)
     """How often a small source may be repeated to meet the quota."""
     min_document_tokens: NonNegativeInt = 0
     """Shorter documents stay out."""
@@ -301,7 +327,7 @@ class Mix(Section):
     length_shares: list[LengthShare] = []
     """Divide each source's quota by document length; documents longer than the last bound stay out. Absent:
     lengths as they come."""
-    sequence_length: PositiveInt | None = None
+    sequence_length: int | None = Field(default=None, gt=0, le=2**31 - 1)
     """Packed mixes: length of a packed sequence."""
     assumed: bool = execution(False)
     """The weights were never published; dry run, --print-argv and report say so."""

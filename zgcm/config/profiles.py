@@ -27,6 +27,7 @@ from typing import Any
 
 from zgcm.config.corpus import CATEGORIES, STAGES, Category, GovernanceStage, Source
 from zgcm.errors import ZgcmError
+from zgcm.stopping import Interrupted
 
 FOLDER = Path(__file__).parents[1] / "corpus" / "profiles"
 DEFAULT_NAME = "PROFILE"
@@ -58,7 +59,13 @@ def find_profile(name: str) -> Profile:
     value = getattr(module, attribute, None)
     if isinstance(value, list | tuple) and value:
         value = Profile(value)
-    if isinstance(value, Profile) and all(map(inspect.isfunction, value.steps)):
+    if isinstance(value, Profile) and (problem := _wrong_part(value)):
+        raise ZgcmError(
+            "A profile is not made as the program reads it", where=f"{path}:{attribute}", found=problem,
+            expected="steps: a list of functions step(sample, settings); stages, categories: lists of names; "
+            "settings: name -> default", hint="correct it; docs/profiles.md has an example",
+        )  # fmt: skip
+    if isinstance(value, Profile):
         return value
     near = [key for key, item in vars(module).items() if isinstance(item, Profile)]
     raise ZgcmError(
@@ -67,6 +74,21 @@ def find_profile(name: str) -> Profile:
         expected="a Profile of functions step(sample, settings), or a list of such functions",
         hint=f"write {name.partition(':')[0]}:{near[0]}" if near else f"end the file with {DEFAULT_NAME} = …",
     )  # fmt: skip
+
+
+def _wrong_part(profile: Profile) -> str:
+    """What of a profile is of another kind; a step that is a generator or a coroutine would do nothing."""
+    for name in ("steps", "stages", "categories"):
+        if not isinstance(value := getattr(profile, name), list | tuple):
+            return f"{name}: a {type(value).__name__}"
+    for step in profile.steps:
+        if not inspect.isfunction(step):
+            return f"a step that is a {type(step).__name__}"
+        if inspect.isgeneratorfunction(step) or inspect.iscoroutinefunction(step):
+            return f"{step.__name__} holds yield or is async, so that calling it does nothing"
+    if not isinstance(profile.settings, Mapping) or not all(isinstance(key, str) for key in profile.settings):
+        return f"settings: {str(profile.settings)[:80]}"
+    return ""
 
 
 def profile_problems(source: Source) -> Iterator[str]:
@@ -157,11 +179,13 @@ def _load(name: str, path: Path, _mtime_ns: int) -> ModuleType:
         # Not by the loader: bytecode of another file of the same second and size would pass for this one's.
         exec(compile(path.read_bytes(), str(path), "exec"), loaded.__dict__)
         return loaded
-    except Exception as error:  # whatever a user's file raises is the user's to read
+    except Interrupted:
+        raise
+    except (Exception, SystemExit) as error:  # whatever a user's file raises is the user's to read
         raise _unloadable(error, path) from error
 
 
-def _unloadable(error: Exception, path: Path) -> ZgcmError:
+def _unloadable(error: BaseException, path: Path) -> ZgcmError:
     return ZgcmError(
         "A profile cannot be loaded", where=line_of(error, path), found=f"{type(error).__name__}: {error}",
         hint="run the file with Python and mend it",
@@ -170,7 +194,7 @@ def _unloadable(error: Exception, path: Path) -> ZgcmError:
 
 def line_of(error: BaseException, path: Path | str) -> str:
     """`file:line` where a profile's own file raised, the file alone when the error arose elsewhere."""
-    if isinstance(error, SyntaxError):
+    if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     trace, line = error.__traceback__, 0
     while trace is not None:

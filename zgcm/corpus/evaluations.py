@@ -20,6 +20,7 @@ from zgcm.config.corpus import Decontamination
 from zgcm.corpus.shingles import gram_hashes, word_hashes, words
 from zgcm.errors import ZgcmError
 from zgcm.records import FORMATS, Record, read_numbered
+from zgcm.records.find import require_regular
 from zgcm.records.lines import read_lines
 
 FILTER_SLOTS = 8
@@ -125,6 +126,7 @@ def _texts_of(path: Path, fields: list[str]) -> Iterator[tuple[int, str]]:
     """(item, string) of a file."""
     if not path.exists():
         raise ZgcmError("An evaluation file is missing", where=str(path), hint="correct the path")
+    require_regular(path)
     for number, item in _items(path):
         if fields and not any(field in item for field in fields):
             raise ZgcmError(

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from zgcm.config.profiles import line_of
-from zgcm.corpus.sample import DROP, Sample
+from zgcm.corpus.sample import DROP, Sample, unwritable
 from zgcm.errors import ZgcmError
+from zgcm.stopping import Interrupted
 
 Settings = Mapping[str, Any]
 """Every key of every step, with its default or the recipe's value."""
@@ -20,17 +21,22 @@ def run_steps(
     """Yield every sample, dropped ones too, after its steps.
 
     Counts `input`, `output.<decision>`, `step.<name>.seen` and, where a step changed the decision,
-    `step.<name>.<decision>`. Raises ZgcmError with the line of a user's step that fails, and the record.
+    `step.<name>.<decision>`. Raises ZgcmError with the line of a user's step that fails, or leaves what
+    cannot be written, and the record.
     """
-    named = [(step.__name__, f"step.{step.__name__}.seen", step) for step in steps]
+    named = [(step.__name__, f"step.{step.__name__}.seen", step, not _is_ours(step)) for step in steps]
     for sample in samples:
         counters["input"] += 1
-        for name, seen, step in named:
+        for name, seen, step, of_a_user in named:
             before = sample.decision
             try:
                 step(sample, settings)
-            except Exception as error:
+            except Interrupted:
+                raise
+            except (Exception, SystemExit) as error:  # whose code may be 0, and would pass for success
                 raise _told(error, step, sample) from error
+            if of_a_user and (problem := unwritable(sample)):
+                raise _told(TypeError(problem), step, sample)
             counters[seen] += 1
             if sample.decision != before:
                 counters[f"step.{name}.{sample.decision}"] += 1
@@ -40,13 +46,21 @@ def run_steps(
         yield sample
 
 
-def _told(error: Exception, step: Step, sample: Sample) -> Exception:
+def _is_ours(step: Step) -> bool:
+    return step.__module__.startswith("zgcm.corpus.")
+
+
+def _told(error: BaseException, step: Step, sample: Sample) -> BaseException:
     """What a failing step of a profile amounts to; errors of other steps are ours and stay as they are."""
     if isinstance(error, ZgcmError) or step.__module__.startswith("zgcm.corpus.steps."):
         return error
+    try:
+        said = str(error)
+    except Exception:  # an exception of the user's may fail at this too
+        said = "an error that cannot be printed"
     return ZgcmError(
         f"The profile's step {step.__name__} fails on a record",
         where=line_of(error, step.__code__.co_filename),
-        found=f"record {sample.source_id}: {type(error).__name__}: {error}",
+        found=f"record {sample.source_id}: {type(error).__name__}: {said}",
         hint="records may lack any field, or hold another kind of value in it",
     )  # fmt: skip

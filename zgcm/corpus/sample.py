@@ -1,7 +1,11 @@
 """One record on its way through the cleaning steps."""
 
+import json
+import math
 from dataclasses import dataclass, field
 from typing import Any
+
+import orjson
 
 from zgcm.records import Record, record_sha256, training_text
 
@@ -73,3 +77,39 @@ class Sample:
             "text_fields": list(self.text_fields),
             "record_sha256": record_sha256(self.data),
         }
+
+
+def unwritable(sample: Sample) -> str:
+    """Why a sample cannot be written so that it is read back the same; empty when it can. For samples that a
+    user's step has changed: `data` of other values would be written by their `str`, sets in any order."""
+    right = {
+        "data": type(sample.data) is dict,
+        "text_fields": _are(str, sample.text_fields, (tuple, list)),
+        "decision": isinstance(sample.decision, str) and sample.decision in _RANK,
+        "reasons": _are(str, sample.reasons),
+        "flags": _are(str, sample.flags, set),
+        "buckets": isinstance(sample.buckets, dict)
+        and _are(str, [*sample.buckets, *sample.buckets.values()]),
+        "metrics": isinstance(sample.metrics, dict)
+        and _are(str, [*sample.metrics])
+        and all(isinstance(value, int | float) and math.isfinite(value) for value in sample.metrics.values()),
+        **{
+            name: isinstance(getattr(sample, name), str)
+            for name in ("source_id", "dataset", "stage", "category")
+        },
+    }
+    if wrong := [name for name, is_right in right.items() if not is_right]:
+        return f"the step leaves {wrong[0]} = {str(getattr(sample, wrong[0]))[:80]}"
+    try:
+        written = orjson.dumps(
+            sample.data, option=orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+        )
+        if b"null" in written:  # NaN becomes one
+            json.dumps(sample.data, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return f"the step leaves data that JSON cannot hold: {error}"
+    return ""
+
+
+def _are(kind: type, values: Any, container: Any = list) -> bool:
+    return isinstance(values, container) and all(isinstance(value, kind) for value in values)

@@ -21,6 +21,7 @@ from zgcm.errors import ZgcmError
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.plain import (
     Summary,
+    alone,
     content_of,
     expand,
     finished,
@@ -53,15 +54,15 @@ class CleanedLayout(Layout):
     shards: int = 1
 
     def cleaned(self, source: str, shard: str) -> Path:
-        return self.root / f"{self._name(source, shard)}.jsonl.zst"
+        return self.root / f"{self.name(source, shard)}.jsonl.zst"
 
     def rejected(self, source: str, shard: str) -> Path:
-        return self.root / f"{self._name(source, shard)}.rejected.jsonl"
+        return self.root / f"{self.name(source, shard)}.rejected.jsonl"
 
     def cleaning_summary(self, source: str, shard: str) -> Path:
-        return self.root / f"{self._name(source, shard)}.summary.json"
+        return self.root / f"{self.name(source, shard)}.summary.json"
 
-    def _name(self, source: str, shard: str) -> str:
+    def name(self, source: str, shard: str) -> str:
         return source if self.shards == 1 else f"{source}-{shard}-of-{shard_name(self.shards)}"
 
 
@@ -100,7 +101,8 @@ def clean_files(
         for path, name in zip(paths, output_names(paths), strict=True)
         for index in range(shards)
     ]
-    refuse_overwriting(paths, [layout.cleaned(job.name, job.shard) for job in jobs])
+    written = (layout.cleaned, layout.rejected)
+    refuse_overwriting(paths, [path(job.name, job.shard) for job in jobs for path in written])
     refuse_other_shards(layout, jobs)
     summaries = run_all(clean_file, jobs, fanout, lambda job, summary: say(clean_line(job, summary)))
     total: Summary = {name: sum(summary[name] for summary in summaries) for name in COUNTS}
@@ -127,6 +129,11 @@ def refuse_other_shards(layout: CleanedLayout, jobs: list[CleanJob]) -> None:
 
 def clean_file(job: CleanJob) -> Summary:
     """Clean one shard, unless an earlier run did with the same content and keys."""
+    with alone(job.layout.root, job.layout.name(job.name, job.shard)):
+        return _clean(job)
+
+
+def _clean(job: CleanJob) -> Summary:
     layout = job.layout
     summary_path = layout.cleaning_summary(job.name, job.shard)
     keys = dict(job.keys)

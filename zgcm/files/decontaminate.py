@@ -14,6 +14,7 @@ from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
 from zgcm.files.plain import (
     Summary,
+    alone,
     content_of,
     expand,
     finished,
@@ -24,7 +25,8 @@ from zgcm.files.plain import (
 )
 from zgcm.identity import evaluation_set
 from zgcm.io import write_json
-from zgcm.records import open_records, read_records
+from zgcm.records import open_records, read_numbered
+from zgcm.records.find import require_regular
 from zgcm.versions import VERSIONS
 
 
@@ -51,9 +53,11 @@ def decontaminate_files(
 ) -> Summary:
     """Write each file's other records to DIR/NAME.jsonl.zst and those that were removed, each with the run of
     words and where it comes from, or its decision, to DIR/NAME.removed.jsonl; returns the counts."""
+    for name in section.against:
+        require_regular(Path(name))
     paths = expand(inputs)
     names = output_names(paths)
-    refuse_overwriting(paths, [output / f"{name}.jsonl.zst" for name in names])
+    refuse_overwriting(paths, [path for name in names for path in _outputs(output, name)])
     require_records(paths)
     jobs = [
         DecontaminateJob(path, name, output, tuple(text_fields), section, include)
@@ -68,7 +72,12 @@ def decontaminate_files(
 
 def decontaminate_file(job: DecontaminateJob) -> Summary:
     """Decontaminate one file, unless an earlier run did with the same content and evaluation files."""
-    clean, removed = (job.output / f"{job.name}.{ending}" for ending in ("jsonl.zst", "removed.jsonl"))
+    with alone(job.output, job.name):
+        return _decontaminate(job)
+
+
+def _decontaminate(job: DecontaminateJob) -> Summary:
+    clean, removed = _outputs(job.output, job.name)
     summary_path = job.output / f"{job.name}.decontamination.json"
     stamped = stamp(
         content_of(job.path), evaluations=evaluation_set(job.section), text_fields=list(job.text_fields),
@@ -83,7 +92,8 @@ def decontaminate_file(job: DecontaminateJob) -> Summary:
     count = 0
     with open_records(clean) as keep, open_records(removed) as remove:
         documents = as_documents(job.path, job.text_fields)
-        for count, (record, document) in enumerate(zip(read_records(job.path), documents, strict=True), 1):
+        records = read_numbered(job.path, checked=True)  # each is written as it is, or refused
+        for count, ((_, record), document) in enumerate(zip(records, documents, strict=True), 1):
             if not decisions.is_taken(document, job.include, left_out):
                 remove({"row": count - 1, "decision": document["decision"], "record": record})
                 continue
@@ -100,6 +110,11 @@ def decontaminate_file(job: DecontaminateJob) -> Summary:
     }
     write_json(summary_path, summary)
     return summary
+
+
+def _outputs(output: Path, name: str) -> tuple[Path, Path]:
+    """What is left of a file, and what was removed."""
+    return output / f"{name}.jsonl.zst", output / f"{name}.removed.jsonl"
 
 
 def total_line(summary: Summary, output: Path) -> str:

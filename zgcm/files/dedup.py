@@ -27,6 +27,7 @@ from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
 from zgcm.files.plain import (
     Summary,
+    alone,
     content_of,
     expand,
     finished,
@@ -39,7 +40,7 @@ from zgcm.files.plain import (
 )
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.records import Record, read_records, training_text, write_records
+from zgcm.records import Record, read_numbered, training_text, write_records
 from zgcm.versions import VERSIONS
 
 MIX, SHARD = "files", "00000"
@@ -92,42 +93,44 @@ def dedup_files(
     paths = expand(inputs)
     names = output_names(paths)
     outputs = {name: output / f"{name}.jsonl.zst" for name in names}
-    refuse_overwriting(paths, outputs.values())
+    whole, layout = output / "dedup.json", ComparedLayout(output)
+    refuse_overwriting(paths, [*outputs.values(), layout.duplicates(MIX)])
     require_records(paths)
-    whole = output / "dedup.json"
-    _refuse_other_files(whole, names)
-    jobs = [
-        CompareJob(path, name, output, tuple(text_fields), near)
-        for path, name in zip(paths, names, strict=True)
-    ]
-    run_all(compare_file, jobs, fanout, lambda job, counts: say(f"{job.path}: {counts['records']:,} records"))
-    keys = {**KEYS, "include": list(include)}
-    sources = {name: file_source(path, keys) for path, name in zip(paths, names, strict=True)}
-    mix = Mix(sources=dict.fromkeys(names, 1.0), near_duplicates=near, threads=fanout.jobs)
-    layout = ComparedLayout(output)
-    whole.unlink(missing_ok=True)  # it describes all files: none must be replaced beneath it
-    with in_own_words(f"mixes.{MIX}", str(output), str):
-        reasons = deduplicate(small_recipe(sources, {MIX: mix}), layout, MIX)
-    removed = Counter(source for source, _ in _removed(layout.duplicates(MIX)))
-    groups = groupby(_removed(layout.duplicates(MIX)), itemgetter(0))
-    files: list[Summary] = []
-    for path, name in zip(paths, names, strict=True):
-        # The groups come in the order of the files; a file without duplicates has none.
-        rows = (row for _, row in next(groups)[1]) if removed[name] else iter(())
-        left = write_records(outputs[name], _without(path, rows))
-        files.append({"file": str(path), "in": left + removed[name], "removed": removed[name]})
-    total = sum(file["in"] for file in files)
-    summary = {
-        "in": total,
-        "removed": removed.total(),
-        "left": total - removed.total(),
-        "reasons": reasons,
-        "left_out": decisions.of_reasons(reasons),
-        "files": files,
-    }
-    write_json(whole, summary)
-    shutil.rmtree(layout.compared)
-    return summary
+    with alone(output):
+        _refuse_other_files(whole, names)
+        jobs = [
+            CompareJob(path, name, output, tuple(text_fields), near)
+            for path, name in zip(paths, names, strict=True)
+        ]
+        run_all(
+            compare_file, jobs, fanout, lambda job, counts: say(f"{job.path}: {counts['records']:,} records")
+        )
+        keys = {**KEYS, "include": list(include)}
+        sources = {name: file_source(path, keys) for path, name in zip(paths, names, strict=True)}
+        mix = Mix(sources=dict.fromkeys(names, 1.0), near_duplicates=near, threads=fanout.jobs)
+        whole.unlink(missing_ok=True)  # it describes all files: none must be replaced beneath it
+        with in_own_words(f"mixes.{MIX}", str(output), str):
+            reasons = deduplicate(small_recipe(sources, {MIX: mix}), layout, MIX)
+        removed = Counter(source for source, _ in _removed(layout.duplicates(MIX)))
+        groups = groupby(_removed(layout.duplicates(MIX)), itemgetter(0))
+        files: list[Summary] = []
+        for path, name in zip(paths, names, strict=True):
+            # The groups come in the order of the files; a file without duplicates has none.
+            rows = (row for _, row in next(groups)[1]) if removed[name] else iter(())
+            left = write_records(outputs[name], _without(path, rows))
+            files.append({"file": str(path), "in": left + removed[name], "removed": removed[name]})
+        total = sum(file["in"] for file in files)
+        summary = {
+            "in": total,
+            "removed": removed.total(),
+            "left": total - removed.total(),
+            "reasons": reasons,
+            "left_out": decisions.of_reasons(reasons),
+            "files": files,
+        }
+        write_json(whole, summary)
+        shutil.rmtree(layout.compared)
+        return summary
 
 
 def _refuse_other_files(whole: Path, names: list[str]) -> None:
@@ -188,9 +191,9 @@ def _removed(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def _without(path: Path, rows: Iterator[int]) -> Iterator[Record]:
-    """Records but those at `rows`, which ascend."""
+    """Records but those at `rows`, which ascend. Raises ZgcmError for one that cannot be written as it is."""
     skipped = next(rows, None)
-    for row, record in enumerate(read_records(path)):
+    for row, (_, record) in enumerate(read_numbered(path, checked=True)):
         if row != skipped:
             yield record
         else:

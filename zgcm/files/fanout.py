@@ -19,6 +19,7 @@ from typing import Any, Literal
 from zgcm.errors import ZgcmError
 from zgcm.files import submitted
 from zgcm.io import refused
+from zgcm.stopping import Interrupted
 
 Cluster = Literal["local", "slurm"]
 
@@ -66,7 +67,7 @@ def _guarded[T, R](function: Callable[[T], R], item: T) -> Outcome[R]:
         return Outcome(result=function(item))
     except ZgcmError as error:
         return Outcome(error=error.as_dict())
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         if (told := refused(error)) is None:
             raise
         return Outcome(error=told.as_dict())
@@ -112,12 +113,12 @@ def _work[T, R](function: Callable[[T], R], item: T) -> R:
     """One item, in a worker. Told to stop, the worker removes its temporary files and ends."""
     try:
         return function(item)
-    except SystemExit as stop:
+    except Interrupted as stop:
         os._exit(int(stop.code or 0))
 
 
 def _stop(number: int, frame: Any) -> None:
-    raise SystemExit(128 + number)
+    raise Interrupted(128 + number)
 
 
 def _be_a_worker() -> None:

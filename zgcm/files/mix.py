@@ -18,7 +18,16 @@ from zgcm.files.clean import file_source
 from zgcm.files.dedup import KEYS, ComparedLayout, CompareJob, compare_file
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import IndexJob, index_file, index_in
-from zgcm.files.plain import Summary, expand, in_own_words, output_names, require_records, small_recipe
+from zgcm.files.plain import (
+    Summary,
+    alone,
+    expand,
+    in_own_words,
+    output_names,
+    refuse_overwriting,
+    require_records,
+    small_recipe,
+)
 from zgcm.io import read_json, write_json
 from zgcm.layout import mix_shards
 from zgcm.records import FORMATS
@@ -91,36 +100,40 @@ def mix_files(
         )  # fmt: skip
     require_records(paths)
     names, layout, facts = output_names(paths), MixedLayout(output), any_facts(tokenizer)
+    refuse_overwriting(paths, [layout.duplicates(MIX)])
     mix = _section({name: weight for name, (_, weight) in zip(names, weighted, strict=True)}, settings)
-    _refuse_other_shards(layout.finished, mix_shards(small_recipe({}, {MIX: mix}), MIX))
-    jobs = [
-        PrepareJob(
-            CompareJob(path, name, output, tuple(text_fields), None),
-            # Every record is indexed: the mix finds documents by their row. Which take part, dedup decides.
-            IndexJob(
-                path,
-                tokenizer,
-                tuple(text_fields),
-                index_in(layout.index_prefix(name, SHARD)),
-                include=decisions.EVERY,
-                measured=True,
-            ),
+    with alone(output):
+        _refuse_other_shards(layout.finished, mix_shards(small_recipe({}, {MIX: mix}), MIX))
+        jobs = [
+            PrepareJob(
+                CompareJob(path, name, output, tuple(text_fields), None),
+                # Every record is indexed: the mix finds documents by row. Dedup decides which take part.
+                IndexJob(
+                    path,
+                    tokenizer,
+                    tuple(text_fields),
+                    index_in(layout.index_prefix(name, SHARD)),
+                    include=decisions.EVERY,
+                    measured=True,
+                ),
+            )
+            for path, name in zip(paths, names, strict=True)
+        ]
+        run_all(
+            prepare, jobs, fanout, lambda job, report: say(f"{job.index.path}: {report['tokens']:,} tokens")
         )
-        for path, name in zip(paths, names, strict=True)
-    ]
-    run_all(prepare, jobs, fanout, lambda job, report: say(f"{job.index.path}: {report['tokens']:,} tokens"))
-    keys = {**KEYS, "include": list(include)}
-    sources = {name: file_source(path, keys) for path, name in zip(paths, names, strict=True)}
-    recipe = small_recipe(sources, {MIX: mix})
-    with in_own_words(f"mixes.{MIX}", str(output), option):
-        reasons = deduplicate(recipe, layout, MIX)
-        plan = {**plan_mix(recipe, layout, MIX, facts), "left_out": decisions.of_reasons(reasons)}
-    layout.finished.unlink(missing_ok=True)  # it describes all shards: none must be replaced beneath it
-    for shard in mix_shards(recipe, MIX):
-        gather_shard(layout, MIX, shard, facts)
-    write_json(layout.finished, plan)
-    shutil.rmtree(layout.compared)
-    return plan
+        keys = {**KEYS, "include": list(include)}
+        sources = {name: file_source(path, keys) for path, name in zip(paths, names, strict=True)}
+        recipe = small_recipe(sources, {MIX: mix})
+        with in_own_words(f"mixes.{MIX}", str(output), option):
+            reasons = deduplicate(recipe, layout, MIX)
+            plan = {**plan_mix(recipe, layout, MIX, facts), "left_out": decisions.of_reasons(reasons)}
+        layout.finished.unlink(missing_ok=True)  # it describes all shards: none must be replaced beneath it
+        for shard in mix_shards(recipe, MIX):
+            gather_shard(layout, MIX, shard, facts)
+        write_json(layout.finished, plan)
+        shutil.rmtree(layout.compared)
+        return plan
 
 
 def option(key: str) -> str:

@@ -11,7 +11,7 @@ from zgcm.config.corpus import Mix
 from zgcm.files import decisions
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import IndexJob, index_file, index_in, index_line
-from zgcm.files.plain import Summary, expand, in_own_words, output_names, require_records, small_recipe
+from zgcm.files.plain import Summary, alone, expand, in_own_words, output_names, require_records, small_recipe
 from zgcm.layout import Layout
 from zgcm.tokens.columns import names, numbers, write_columns
 from zgcm.tokens.index import IndexFiles
@@ -60,29 +60,30 @@ def pack_files(
     paths, layout = expand(inputs), PackedLayout(output)
     sources = output_names(paths)
     require_records(paths)
-    jobs = [
-        IndexJob(path, tokenizer, ("text",), _index(layout, source), include)
-        for path, source in zip(paths, sources, strict=True)
-    ]
-    reports = run_all(index_file, jobs, fanout, lambda job, report: say(index_line(job, report)))
-    counts = np.array([report["documents"] for report in reports])
-    rows = np.concatenate([np.arange(count, dtype=np.int32) for count in counts])
-    write_columns(
-        layout.selection(MIX, SHARD),
-        {
-            "source": names(sources, np.repeat(np.arange(len(sources)), counts)),
-            "shard": names([SHARD], np.zeros(len(rows), np.int32)),
-            "row": numbers(rows),
-        },
-    )
-    mix = Mix(kind="packed", sources=dict.fromkeys(sources, 1.0), sequence_length=length)
-    recipe = small_recipe({}, {MIX: mix})
-    layout.dataset(MIX).unlink(missing_ok=True)  # it must not describe what is being replaced
-    with in_own_words(f"mixes.{MIX}", ", ".join(inputs[:3]), lambda key: OPTIONS.get(key, key)):
-        pack_shard(recipe, layout, MIX, SHARD, any_facts(tokenizer))
-    dataset = summarize(recipe, layout, MIX)
-    shutil.rmtree(layout.indexed)
-    return {**dataset, "left_out": decisions.added(reports)}
+    with alone(output):
+        jobs = [
+            IndexJob(path, tokenizer, ("text",), _index(layout, source), include)
+            for path, source in zip(paths, sources, strict=True)
+        ]
+        reports = run_all(index_file, jobs, fanout, lambda job, report: say(index_line(job, report)))
+        counts = np.array([report["documents"] for report in reports])
+        rows = np.concatenate([np.arange(count, dtype=np.int32) for count in counts])
+        write_columns(
+            layout.selection(MIX, SHARD),
+            {
+                "source": names(sources, np.repeat(np.arange(len(sources)), counts)),
+                "shard": names([SHARD], np.zeros(len(rows), np.int32)),
+                "row": numbers(rows),
+            },
+        )
+        mix = Mix(kind="packed", sources=dict.fromkeys(sources, 1.0), sequence_length=length)
+        recipe = small_recipe({}, {MIX: mix})
+        layout.dataset(MIX).unlink(missing_ok=True)  # it must not describe what is being replaced
+        with in_own_words(f"mixes.{MIX}", ", ".join(inputs[:3]), lambda key: OPTIONS.get(key, key)):
+            pack_shard(recipe, layout, MIX, SHARD, any_facts(tokenizer))
+        dataset = summarize(recipe, layout, MIX)
+        shutil.rmtree(layout.indexed)
+        return {**dataset, "left_out": decisions.added(reports)}
 
 
 def _index(layout: PackedLayout, source: str) -> IndexFiles:

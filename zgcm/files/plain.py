@@ -1,6 +1,8 @@
 """What the verbs on plain files share: which files, what each output is called, what is done already."""
 
 import contextlib
+import fcntl
+import os
 import re
 import sys
 import time
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 22
 REPORT_SECONDS = 5.0
+WAIT_SECONDS = 5.0
+"""For another run that writes the same: of a killed one workers may live on for a moment."""
 Summary = dict[str, Any]
 
 
@@ -64,6 +68,42 @@ def refuse_overwriting(inputs: Sequence[Path], outputs: Iterable[Path]) -> None:
             raise ZgcmError(
                 "An output would replace its input", where=str(path), hint="choose another --output directory"
             )
+
+
+@contextlib.contextmanager
+def alone(directory: Path, name: str = "run") -> Iterator[None]:
+    """One run at a time makes what is called `name` in a directory. The system forgets the lock of a killed
+    run; where the file system has no locks nobody is refused. Raises ZgcmError when another run does not end
+    soon."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f".{name}.lock"
+    descriptor = _locked(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _locked(path: Path) -> int:
+    give_up = time.monotonic() + WAIT_SECONDS
+    while True:
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > give_up:
+                os.close(descriptor)
+                raise ZgcmError("Another run writes there", where=str(path.parent), found=path.name,
+                                hint="wait for it, or choose another --output") from error  # fmt: skip
+            time.sleep(0.1)
+        except OSError:
+            return descriptor
+        else:
+            with contextlib.suppress(FileNotFoundError):  # the run before may have just removed it
+                if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                    return descriptor
+        os.close(descriptor)
 
 
 def small_recipe(sources: dict[str, Any], mixes: "dict[str, Mix] | None" = None) -> "Recipe":

@@ -21,9 +21,23 @@ def find_files(wanted: Iterable[str]) -> list[Path]:
     found = [path for item in wanted for path in _expand(item)]
     for path in found:
         record_format(path)
-        if not path.is_file():
-            raise ZgcmError("No such file", where=str(path), hint="check the path")
+        require_regular(path)
     return found
+
+
+def require_regular(path: Path) -> None:
+    """Raises ZgcmError for what is no regular file. Files are read more than once, which pipes cannot be."""
+    if path.is_file():
+        return
+    if path.exists():
+        kind = "a directory" if path.is_dir() else "a pipe or a device"
+        raise ZgcmError(
+            "Not a regular file", where=str(path), found=kind,
+            expected="a file that can be read twice", hint="write its content to a file first",
+        )  # fmt: skip
+    links = path.is_symlink()
+    raise ZgcmError("No such file", where=str(path), found="a link that leads nowhere" if links else "",
+                    hint="check the link" if links else "check the path")  # fmt: skip
 
 
 def _is_meant(below: Path) -> bool:

@@ -100,18 +100,26 @@ def _row(batch: "pyarrow.RecordBatch", index: int) -> _Row:
 
 def _plain_json(row: _Row) -> Record:
     """Times, decimals and bytes as strings, NaN as null: the same record as if it had been read from JSON, so
-    its digest can be checked after it was written."""
+    its digest can be checked after it was written. Bytes that are UTF-8 are the text: older writers mark no
+    column as text."""
     if isinstance(row, UnicodeDecodeError):
         raise Refused("not_utf8", "Not valid UTF-8", found=str(row), hint="write the column as UTF-8 text")
     if isinstance(row, Exception):
         raise Refused("not_readable", "A value cannot be read", found=str(row), hint="convert the column")
     try:
-        return orjson.loads(orjson.dumps(row, default=str))
+        return orjson.loads(orjson.dumps(row, default=_text))
     except (TypeError, orjson.JSONDecodeError) as error:  # surrogates, 255 levels
         raise Refused(
             "not_json", "A row cannot be written as JSON", found=str(error),
             expected=f"Unicode text, at most {MAX_DEPTH} levels", hint="convert the column",
         ) from error  # fmt: skip
+
+
+def _text(value: Any) -> str:
+    try:
+        return value.decode() if isinstance(value, bytes) else str(value)
+    except UnicodeDecodeError:
+        return str(value)
 
 
 def _refuse_repeated_columns(path: Path, names: list[str]) -> None:

@@ -162,10 +162,21 @@ def read_tokenizer(directory: Path) -> "tokenizers.Tokenizer":
 
 
 def tokenizer_facts(directory: Path) -> dict[str, Any]:
-    """The verified manifest: kind, vocab_size, end_token, end_id, added_tokens {text: id}, digest, files."""
+    """The verified manifest: kind, vocab_size, end_token, end_id, added_tokens {text: id}, digest, files.
+
+    Raises ZgcmError when there is none, and when it is not that of its files."""
     if not is_complete(directory):
         raise ZgcmError("There is no tokenizer", where=str(directory), hint="make it with: zgcm tokenizer")
-    return verify_manifest(directory)
+    manifest = verify_manifest(directory)
+    size = manifest["vocab_size"] if type(manifest["vocab_size"]) is int else None
+    known = _facts(manifest["kind"], size, str(manifest["end_token"]), directory)
+    for key, value in known.items():
+        if manifest[key] != value:
+            raise ZgcmError(
+                "The tokenizer's manifest is not that of its files", where=str(directory / MANIFEST),
+                found=f"{key}: {str(manifest[key])[:80]}", expected=str(value)[:80], hint=AGAIN,
+            )  # fmt: skip
+    return manifest
 
 
 def published_facts(directory: Path) -> dict[str, Any]:
@@ -196,7 +207,7 @@ def _facts(kind: str, vocab_size: int | None, end: str, directory: Path) -> dict
     """`vocab_size` absent: the vocabulary ends with its largest id."""
     tokenizer = read_json(directory / "tokenizer.json")
     try:
-        added = {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
+        added = {str(token["content"]): int(token["id"]) for token in tokenizer["added_tokens"]}
         largest = max(*tokenizer["model"]["vocab"].values(), *added.values())
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise ZgcmError(
@@ -233,4 +244,10 @@ def _config() -> dict[str, Any]:
 
 def _end_token(directory: Path) -> str:
     named = read_json(directory / "tokenizer_config.json").get("eos_token")
-    return (named["content"] if isinstance(named, dict) else named) or END
+    named = named["content"] if isinstance(named, dict) else named
+    if isinstance(named, str | None):
+        return named or END
+    raise ZgcmError(
+        "The tokenizer's eos_token is no text", where=str(directory / "tokenizer_config.json"),
+        found=str(named)[:80], expected="the text of an added token", hint=AGAIN,
+    )  # fmt: skip
