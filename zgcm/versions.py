@@ -6,7 +6,7 @@ VERSIONS = {
     "clean": 2,
     "fingerprint": 2,
     "minhash": 1,
-    "decontaminate": 1,
+    "decontaminate": 2,
     "tokenizer": 1,
     "index": 1,
     "mix": 2,

@@ -8,8 +8,8 @@ from pathlib import Path
 from zgcm.config.corpus import Decontamination
 from zgcm.corpus.decontaminate import contamination
 from zgcm.corpus.evaluations import read_evaluations
+from zgcm.corpus.messages import trained_text
 from zgcm.files import decisions
-from zgcm.files.dedup import text_of
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
 from zgcm.files.plain import (
@@ -84,7 +84,7 @@ def decontaminate_file(job: DecontaminateJob) -> Summary:
             if not decisions.is_taken(document, job.include, left_out):
                 remove({"row": count - 1, "decision": document["decision"], "record": record})
                 continue
-            found = contamination(text_of(document), index)
+            found = contamination(trained_text(document["data"], document["text_fields"]), index)
             if found is None:
                 keep(record)
                 continue

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from zgcm.config.corpus import Mix, NearDuplicates
 from zgcm.corpus.dedup import deduplicate
 from zgcm.corpus.fingerprint import write_fingerprints
-from zgcm.corpus.messages import messages_of, messages_text
+from zgcm.corpus.messages import trained_text
 from zgcm.corpus.minhash import write_minhash
 from zgcm.errors import ZgcmError
 from zgcm.files import decisions
@@ -175,9 +175,10 @@ def _compared(job: CompareJob) -> Iterator[Record]:
 
 
 def text_of(record: dict[str, Any]) -> str:
-    """Text that is compared: the text fields; of a conversation everything that is said."""
-    text = training_text(record["data"], record["text_fields"])
-    return text or messages_text(messages_of(record["data"]))
+    """Text that is compared: of a cleaned record its text fields, which of one decision of a trace hold what
+    is new; of a raw one all that it trains on."""
+    text = training_text(record["data"], record["text_fields"]) if "decision" in record else ""
+    return text or trained_text(record["data"], record["text_fields"])
 
 
 def _removed(path: Path) -> Iterator[tuple[str, int]]:
