@@ -110,6 +110,18 @@ def test_one_file_may_be_empty(call, place):
     assert "empty.jsonl: 0 documents" in said.stderr and "both: 200 documents" in said.stdout
 
 
+@pytest.mark.parametrize("verb", ["dedup", "decontaminate"])
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [('{"n": 36893488147419103233, "text": "x"}', "64 bits"), ('{"text": "a", "text": "b"}', "twice")],
+)
+def test_a_record_that_would_be_another_when_written_is_refused(call, place, verb, line, message):
+    Path("odd.jsonl").write_text(f'{{"text": "a"}}\n{line}\n')
+    with pytest.raises(ZgcmError, match=rf"{message}.*odd\.jsonl:2"):
+        call(verb, "one.jsonl", "odd.jsonl", *VERBS[verb][2:], "--output", "out")
+    assert not Path("out/odd.jsonl.zst").exists()
+
+
 @pytest.mark.parametrize("verb", ["clean", "dedup", "decontaminate"])
 def test_an_output_never_takes_the_place_of_an_input(call, place, verb):
     write_records(Path("one.jsonl.zst"), read_records(Path("one.jsonl")))

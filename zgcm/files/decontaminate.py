@@ -16,6 +16,7 @@ from zgcm.files.plain import (
     Summary,
     expand,
     finished,
+    kept_records,
     output_names,
     refuse_overwriting,
     require_records,
@@ -23,7 +24,7 @@ from zgcm.files.plain import (
 )
 from zgcm.identity import evaluation_set
 from zgcm.io import write_json
-from zgcm.records import open_records, read_records
+from zgcm.records import open_records
 from zgcm.versions import VERSIONS
 
 
@@ -80,7 +81,7 @@ def decontaminate_file(job: DecontaminateJob) -> Summary:
     count = 0
     with open_records(clean) as keep, open_records(removed) as remove:
         documents = as_documents(job.path, job.text_fields)
-        for count, (record, document) in enumerate(zip(read_records(job.path), documents, strict=True), 1):
+        for count, (record, document) in enumerate(zip(kept_records(job.path), documents, strict=True), 1):
             if not decisions.is_taken(document, job.include, left_out):
                 remove({"row": count - 1, "decision": document["decision"], "record": record})
                 continue

@@ -5,7 +5,7 @@ survives, then the one with the higher quality, the longer text, the smaller id.
 """
 
 import shutil
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -30,6 +30,7 @@ from zgcm.files.plain import (
     expand,
     finished,
     in_own_words,
+    kept_records,
     output_names,
     refuse_overwriting,
     require_records,
@@ -99,7 +100,9 @@ def dedup_files(
         CompareJob(path, name, output, tuple(text_fields), near)
         for path, name in zip(paths, names, strict=True)
     ]
-    run_all(compare_file, jobs, fanout, lambda job, counts: say(f"{job.path}: {counts['records']:,} records"))
+    run_all(
+        _compare_kept, jobs, fanout, lambda job, counts: say(f"{job.path}: {counts['records']:,} records")
+    )
     keys = {**KEYS, "include": list(include)}
     sources = {name: file_source(path, keys) for path, name in zip(paths, names, strict=True)}
     mix = Mix(sources=dict.fromkeys(names, 1.0), near_duplicates=near, threads=fanout.jobs)
@@ -138,6 +141,13 @@ def _refuse_other_files(whole: Path, names: list[str]) -> None:
             "The output holds records of other files", where=str(whole), found=", ".join(others[:5]),
             expected=", ".join(names[:5]), hint="remove that directory, or choose another --output",
         )  # fmt: skip
+
+
+def _compare_kept(job: CompareJob) -> Summary:
+    """Compare a file whose records are written out again. One that cannot be kept as it is, is told before:
+    after the comparison hours would be lost."""
+    deque(kept_records(job.path), maxlen=0)
+    return compare_file(job)
 
 
 def compare_file(job: CompareJob) -> Summary:
