@@ -64,6 +64,7 @@ def outputs(directory: Path) -> dict[str, bytes]:
         (["clean", "blank.jsonl", *CLEAN], "There is no record to clean"),
         (["clean", "bad.jsonl", *CLEAN], "(--max-bad-fraction). .*raise --max-bad-fraction"),
         (["clean", "no.jsonl", *CLEAN], "name its field in --text-field"),
+        (["clean", "cleaned/one.jsonl.zst", *CLEAN], "clean already. .*take them as they are"),
         (["clean", "one.jsonl", "--category", "web", "--stage", "x"], "--stage: found 'x'"),
         (["clean", "one.jsonl", *CLEAN, "--settings", "s.yaml"], "cleaning.settings.pdf_min: no step"),
         (["clean", "one.jsonl", *CLEAN, "--settings", "p.yaml"], "shards_per_file: the command line says"),
@@ -91,6 +92,7 @@ def test_errors_are_told_in_the_words_of_the_verb(call, place, command, message)
     shutil.copytree("tokenizer", "broken")
     Path("broken/manifest.json").unlink()
     Path("broken/tokenizer.json").write_text('{"model": 1}')
+    call("clean", "one.jsonl", *CLEAN, "--output", "cleaned")
     with pytest.raises(ZgcmError, match=message.replace("(", r"\(").replace(")", r"\)")) as caught:
         call(*command, "--output", "out")
     assert not [word for word in INNER if word in str(caught.value)]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.config.recipe import Recipe
-from zgcm.corpus.adapters import adapt, adopt
+from zgcm.corpus.adapters import adapt, adopt, is_cleaned
 from zgcm.corpus.decisions import split_trace
 from zgcm.corpus.order import cleaning_settings, step_order
 from zgcm.corpus.pipeline import run_steps
@@ -74,6 +74,11 @@ def clean_shard(
             raise ZgcmError(
                 "There is no record to clean", where=str(raw), expected="at least one JSON object",
                 hint="leave the file out" if part.of == 1 else f"lower sources.{source}.shards_per_file",
+            )  # fmt: skip
+        if not texts and is_cleaned(dict.fromkeys(fields)):
+            raise ZgcmError(
+                "These records are clean already", where=str(raw), found="records that a cleaner wrote",
+                hint="take them as they are; a source of a recipe says cleaned: true",
             )  # fmt: skip
         if not texts:  # not a matter of quality: the text lies in a field that nobody named
             raise ZgcmError(
