@@ -36,8 +36,8 @@ def clean_shard(
 
     `watch` hears how many records were seen.
     Lines that are no record are filed among the rejected ones. Raises ZgcmError for a shard that is missing,
-    damaged, without records or any text, or with more bad lines than the source allows; then none of the
-    three files is left under its name.
+    damaged, without records or any text, or with more bad lines than the source allows; then no summary is
+    left, which is written last.
     """
     section = require_shard(recipe, source, shard)
     raw, part = find_raw(recipe, layout, source, shard), raw_part(recipe, source, shard)
@@ -51,6 +51,7 @@ def clean_shard(
     characters = texts = written = 0
     fields: list[str] = []
     cleaned, rejected = layout.cleaned(source, shard), layout.rejected(source, shard)
+    layout.cleaning_summary(source, shard).unlink(missing_ok=True)  # it must not describe newer files
     with open_records(cleaned) as write, open_records(rejected) as reject:
         rejects = Rejects(reject)
         samples = read(read_checked(raw, part, rejects), section, source, shard)

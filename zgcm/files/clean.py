@@ -96,7 +96,6 @@ def clean_file(job: CleanJob) -> Summary:
     outputs = [layout.cleaned(job.name, SHARD), layout.rejected(job.name, SHARD)]
     if (known := finished(summary_path, stamped, outputs)) is not None:
         return {**known, "skipped": True}
-    summary_path.unlink(missing_ok=True)
     recipe = small_recipe({job.name: file_source(job.path, job.keys)})
     with in_own_words(f"sources.{job.name}", str(job.path), option):
         summary = {**clean_shard(recipe, layout, job.name, SHARD, watch(job.path)), **stamped}
