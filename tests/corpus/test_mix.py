@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from token_workspace import document, make_recipe, words, write_source
+from token_workspace import document, make_recipe, sum_conversation, words, write_source
 
 from zgcm.config.corpus import Mix
 from zgcm.corpus.candidates import Rows
@@ -188,6 +188,26 @@ def test_curriculum_leaves_extreme_outliers_out(layout, tmp_path):
     assert plan["sources"]["web"]["removed"] == {"complexity_outlier": 2}
     assert plan["documents"] == 40
     assert lexical_complexity(odd[0]["data"]["text"]) > 20
+
+
+def test_a_curriculum_spreads_conversations_evenly(tmp_path):
+    """They have no complexity; as documents without words they would all be outliers."""
+    layout = Layout(tmp_path)
+    write_source(layout, "web", [rows("web", 40)])
+    write_source(layout, "talks", [[sum_conversation(a, a + 1) for a in range(10, 30)]])
+    recipe = make_recipe(
+        {"web": 1, "talks": 1},
+        {"c": {"sources": {"web": 1, "talks": 1}, "order": "curriculum"}},
+        categories={"talks": "instruction"},
+    )
+    make_tokenizer(recipe, layout)
+    for source in ("web", "talks"):
+        index_shard(recipe, layout, source, "00000")
+    deduplicate(recipe, layout, "c")
+    plan = plan_mix(recipe, layout, "c")
+    assert (plan["sources"]["talks"]["documents"], plan["sources"]["talks"]["removed"]) == (20, {})
+    sequence = pq.read_table(layout.selection("c", "00000")).to_pylist()
+    assert sum(item["source"] == "talks" for item in sequence[:30]) in range(5, 16)
 
 
 def test_listed_order_is_source_shard_row(layout):
