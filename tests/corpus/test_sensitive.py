@@ -7,6 +7,7 @@ from planted import planted_cases
 from support import clean_one, recipe_with
 
 from zgcm.corpus.clean import clean_shard
+from zgcm.corpus.messages import content_text
 from zgcm.corpus.scan.matcher import scan
 from zgcm.corpus.scan.redact import redact_json, redact_text
 from zgcm.layout import Layout
@@ -113,7 +114,9 @@ def test_names_of_arguments_count(arguments, redacted, in_text):
     assert not [secret for secret in (CREDENTIAL, "123456789012345", "@", "138") if secret in sample.text()]
 
 
-def test_escapes_in_what_a_tool_returns_hide_nothing():
+@pytest.mark.parametrize("stage", ["midtrain", "posttrain"])
+@pytest.mark.parametrize("in_parts", [True, False])
+def test_escapes_in_what_a_tool_returns_hide_nothing(stage, in_parts):
     """Python's json.dumps escapes Chinese: a letter of the escape then stands before the number."""
     returned = {"note": "电话13812345678", "lines": ["call\n13912345678"]}
     messages = [
@@ -121,8 +124,10 @@ def test_escapes_in_what_a_tool_returns_hide_nothing():
         {"role": "assistant", "content": "", "tool_calls": [{"name": "look", "arguments": "{}"}]},
         {"role": "tool", "content": json.dumps(returned, indent=1)},
     ]
-    sample = clean_one("posttrain", "agentic", {"messages": messages})
-    assert json.loads(sample.data["messages"][2]["content"])["lines"] == ["call\n<PHONE>"]
+    if in_parts:
+        messages[2]["content"] = [{"type": "text", "text": messages[2]["content"]}]
+    sample = clean_one(stage, "agentic", {"messages": messages})
+    assert json.loads(content_text(sample.data["messages"][2]["content"]))["lines"] == ["call\n<PHONE>"]
     assert sample.metrics["found_phone"] == 2
     assert "138" not in sample.text() and "139" not in sample.text()
 

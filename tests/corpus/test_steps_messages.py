@@ -61,8 +61,8 @@ def test_a_conversation_is_judged_by_what_is_said_whatever_else_the_record_holds
 
 
 def test_messages_that_are_no_conversation_leave_the_text_alone():
-    data = {"text": "def commit():\n    return 1", "messages": [{"author": "x", "body": "mends the test"}]}
-    assert clean_one("pretrain", "code", data).text() == data["text"]
+    data = {"text": "def commit():\n    return 'x@y.org'", "messages": [{"author": "x", "body": "mends it"}]}
+    assert clean_one("pretrain", "code", data).text() == data["text"].replace("x@y.org", "<EMAIL>")
 
 
 def test_tool_arguments_stay_json():

@@ -12,8 +12,10 @@ PLACEHOLDERS = {
     "bank_card": "<BANK_CARD>",
 }  # fmt: skip
 """Kind of finding -> what stands for it."""
-ARGUMENTS, CONTENT = "arguments", "content"
-"""Keys of tool calls and of messages under which a string is JSON, or may be: what a tool returns."""
+ARGUMENTS = "arguments"
+"""The key of tool calls under which a string is JSON."""
+SAID = ("content", "reasoning_content", "text")
+"""Keys of messages and of their parts under which it may be: what a tool returns."""
 
 
 def redact_text(text: str, kinds: Collection[str]) -> str:
@@ -102,11 +104,11 @@ def _field(key: str, item: Any, kinds: Collection[str], in_json: bool) -> Any:
     if key == ARGUMENTS:
         return redact_json(item, kinds) if isinstance(item, str) else redact_value(item, kinds, in_json=True)
     redacted = redact_value(item, kinds, in_json=in_json)
-    return redact_json(redacted, kinds) if key == CONTENT and _is_escaped(redacted) else redacted
+    return redact_json(redacted, kinds) if key in SAID and _is_escaped(redacted) else redacted
 
 
 def _field_strings(key: str, item: Any, in_json: bool) -> list[str]:
-    if key == ARGUMENTS or (key == CONTENT and _is_escaped(item)):
+    if key == ARGUMENTS or (key in SAID and _is_escaped(item)):
         parsed = _parse(item) if isinstance(item, str) else item
         return scanned_strings(item if parsed is None else parsed, in_json=True)
     if not in_json:
