@@ -9,7 +9,7 @@ VERSIONS = {
     "decontaminate": 2,
     "tokenizer": 1,
     "index": 1,
-    "mix": 2,
+    "mix": 3,
     "train": 2,
     "adopt": 1,
     "export": 1,

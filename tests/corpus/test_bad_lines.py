@@ -2,13 +2,15 @@
 
 import gzip
 import json
+from typing import get_args
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 import zstandard
-from support import recipe_with
+from support import TINY, recipe_with
 
+from zgcm.config.corpus import DemoSource
 from zgcm.corpus.clean import clean_shard, summary_line
 from zgcm.corpus.raw import make_raw
 from zgcm.errors import ZgcmError
@@ -116,20 +118,20 @@ def test_more_shards_than_lines_says_so(tmp_path):
         clean_shard(files_recipe(raw, shards_per_file=3), Layout(tmp_path / "results"), "mine", "00002")
 
 
-@pytest.mark.parametrize(
-    ("content", "stage", "category"),
-    [("code", "pretrain", "code"), ("prose", "pretrain", "general_text"), ("arithmetic", "midtrain", "math"),
-     ("conversations", "posttrain", "math"), ("traces", "midtrain", "agentic")],
-)  # fmt: skip
-def test_counts_add_up_for_every_demo_source(tmp_path, content, stage, category):
-    recipe = recipe_with(
-        {"kind": "demo", "content": content, "documents": 20, "stage": stage, "category": category}
-    )
+@pytest.mark.parametrize("source", TINY["sources"])
+def test_counts_add_up_for_every_source_of_the_tiny_recipe(tmp_path, source):
+    recipe = recipe_with({**TINY["sources"][source], "shards": 1, "documents": 20})
     layout = Layout(tmp_path / "results")
     make_raw(recipe, layout, "mine", "00000")
     summary = clean_shard(recipe, layout, "mine", "00000")
     assert counts_add_up(summary)
-    assert (summary["in"], summary["rejected"]) == (20, 0)
+    planted = TINY["sources"][source].get("planted", 0)
+    assert (summary["in"], summary["rejected"]) == (20 + planted, 0)
+
+
+def test_the_tiny_recipe_has_a_source_of_every_content():
+    every = get_args(DemoSource.model_fields["content"].annotation)
+    assert {section["content"] for section in TINY["sources"].values()} == set(every)
 
 
 @pytest.mark.slow

@@ -220,6 +220,22 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     assert not [path for path in layout.root.rglob("*") if path.is_file()]
 
 
+def test_an_old_summary_never_describes_new_files(tmp_path, monkeypatch):
+    raw, layout = tmp_path / "raw.jsonl", Layout(tmp_path / "results")
+    write_records(raw, ROWS)
+    clean_shard(files_recipe(raw), layout, "mine", "00000")
+    summary = layout.cleaning_summary("mine", "00000")
+    assert summary.exists()
+
+    def stop(path: Path) -> str:
+        assert not summary.exists()
+        raise ZgcmError("Stopped here")
+
+    monkeypatch.setattr("zgcm.corpus.clean.sha256_file", stop)
+    with pytest.raises(ZgcmError, match="Stopped here"):
+        clean_shard(files_recipe(raw), layout, "mine", "00000")
+
+
 LONG = "A sentence that is long enough to be kept by every step."
 
 

@@ -144,6 +144,21 @@ def test_a_mix_leaves_contaminated_rows_out_and_says_why(tmp_path):
     assert deduplicate(recipe, layout, "plain") == {}
 
 
+def test_all_that_a_record_trains_on_is_looked_at(tmp_path):
+    """Of a decision of a trace `text` is only what is new; its state, the task in it, is trained on too."""
+    index = read_evaluations(Decontamination(against=[write_items(tmp_path / "quiz.jsonl", [QUESTION])]))
+    asked = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": "Let me calculate."}]
+    later = [*asked, {"role": "tool", "content": "5"}, {"role": "assistant", "content": FILLER}]
+    hidden = [*later[:1], {"role": "assistant", "content": "", "reasoning_content": f"{FILLER} {QUESTION}"}]
+    rows = [
+        document("", name, data={"messages": messages, "text": f"{FILLER} {FILLER}"}, category="agentic")
+        for name, messages in (("t#1", later), ("reasoning", hidden[1:]), ("clean", later[1:]))
+    ]
+    write_records(tmp_path / "x.jsonl.zst", rows)
+    write_contamination(tmp_path / "x.jsonl.zst", tmp_path / "found", index)
+    assert pq.read_table(tmp_path / "found")["row"].to_pylist() == [0, 1]
+
+
 def test_same_bytes_again(tmp_path):
     rng = random.Random(0)
     items = [" ".join(rng.choices(["ka", "lo", "mi", "on"], k=20)) for _ in range(30)]

@@ -1,6 +1,7 @@
 """Quotas, orders, shards, exclusion and epochs of a mix, on real small indexes."""
 
 import random
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from token_workspace import document, make_recipe, words, write_source
+from token_workspace import document, make_recipe, sum_conversation, words, write_source
 
 from zgcm.config.corpus import Mix
+from zgcm.corpus.candidates import Rows
 from zgcm.corpus.dedup import deduplicate
-from zgcm.corpus.mix import plan_mix
-from zgcm.corpus.placement import contiguous_shards, outliers
+from zgcm.corpus.mix import pick, plan_mix
+from zgcm.corpus.placement import contiguous_shards, order_mix, outliers
 from zgcm.errors import ZgcmError
 from zgcm.identity import recipe_id
 from zgcm.io import read_json
@@ -188,6 +190,26 @@ def test_curriculum_leaves_extreme_outliers_out(layout, tmp_path):
     assert lexical_complexity(odd[0]["data"]["text"]) > 20
 
 
+def test_a_curriculum_spreads_conversations_evenly(tmp_path):
+    """They have no complexity; as documents without words they would all be outliers."""
+    layout = Layout(tmp_path)
+    write_source(layout, "web", [rows("web", 40)])
+    write_source(layout, "talks", [[sum_conversation(a, a + 1) for a in range(10, 30)]])
+    recipe = make_recipe(
+        {"web": 1, "talks": 1},
+        {"c": {"sources": {"web": 1, "talks": 1}, "order": "curriculum"}},
+        categories={"talks": "instruction"},
+    )
+    make_tokenizer(recipe, layout)
+    for source in ("web", "talks"):
+        index_shard(recipe, layout, source, "00000")
+    deduplicate(recipe, layout, "c")
+    plan = plan_mix(recipe, layout, "c")
+    assert (plan["sources"]["talks"]["documents"], plan["sources"]["talks"]["removed"]) == (20, {})
+    sequence = pq.read_table(layout.selection("c", "00000")).to_pylist()
+    assert sum(item["source"] == "talks" for item in sequence[:30]) in range(5, 16)
+
+
 def test_listed_order_is_source_shard_row(layout):
     mix = {"sources": {"code": 1, "web": 1}, "tokens": 1200, "order": "listed", "shards": 2}
     _, shards = planned(layout, {"l": mix})
@@ -254,6 +276,26 @@ def test_same_bytes_again(layout):
     first, _ = planned(layout, mix)
     second, _ = planned(layout, mix)
     assert first == second  # holds the digests of every selection and of kept.fingerprints
+
+
+def test_planning_holds_arrays_and_no_object_for_each_row():
+    """A stage of billions of documents is planned on one machine."""
+    count = 200_000
+    rows = Rows(
+        source=np.zeros(count, np.int16),
+        shard=np.zeros(count, np.int32),
+        row=np.arange(count, dtype=np.int32),
+        tokens=np.ones(count, np.int64),
+        exact=np.random.default_rng(0).integers(0, 255, (count, 16), dtype=np.uint8),
+        complexity=np.zeros(count, np.float32),
+        epoch=np.zeros(count, np.int16),
+    )
+    section = Mix(sources={"a": 1}, shards=8)
+    tracemalloc.start()
+    order_mix(pick(rows, count, section, "x"), section, "x", np.array([True]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak / count < 160  # 274 with a string for each id
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(1, 8))

@@ -110,8 +110,8 @@ def test_order_of_steps():
     ]  # fmt: skip
     code = names("pretrain", "code")
     assert code.index("bucket_code_task") < code.index("normalize_schema_text")
-    assert names("posttrain", "code")[:4] == [
-        "normalize_messages", "normalize_tool_calls", "render_messages_text", "normalize_code_schema",
+    assert names("posttrain", "code")[:3] == [
+        "normalize_messages", "normalize_tool_calls", "normalize_code_schema",
     ]  # fmt: skip
     assert names("midtrain", "general_text")[:4] == COMMON_PREFIX
 

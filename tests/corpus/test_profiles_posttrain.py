@@ -58,6 +58,8 @@ def test_dolci_think_splits_reasoning():
         ("<think>x</think> y <think>z</think> w", "multiple_think_blocks"),
         ("<think>x</think> y <|IM_end|>", "template_token"),
         ("<think>[gMASK]</think> y", "template_token"),
+        ("<think>x</think> y <|assistant_end|>", "template_token"),
+        ("<think>x</think> y <|System: be brief|>", "template_token"),
         (f"<think>{'round and round it goes ' * 40}</think> y", "repetition"),
     ],
 )

@@ -128,6 +128,21 @@ def test_look_alikes_are_left_alone(text):
     assert scan(text) == ()
 
 
+@pytest.mark.parametrize(
+    ("before", "value", "behind"),
+    [
+        ("AWS_SECRET_ACCESS_KEY=", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "\nnext"),
+        ("SECRET_KEY = '", "django-insecure-0a1b2c3d4e$x%", "'"),
+        ('{"password": "', "S3cretS3cret!of@us", '"}'),
+        ("api_key: ", "0123456789abcdef", ", and more"),
+    ],
+)
+def test_a_placeholder_covers_a_whole_credential(before, value, behind):
+    """What is left of one behind its first twelve letters is still a secret."""
+    text = before + value + behind
+    assert [text[item.start : item.end] for item in scan(text)] == [value]
+
+
 def test_overlaps_belong_to_the_stricter_detector():
     (item,) = scan("https://name:pa55word@host.org/")
     assert (item.kind, item.detector) == ("secret", "BasicAuthDetector")

@@ -3,9 +3,12 @@
 import json
 
 import pytest
+from planted import planted_cases
 from support import clean_one, recipe_with
 
 from zgcm.corpus.clean import clean_shard
+from zgcm.corpus.messages import content_text
+from zgcm.corpus.scan.matcher import scan
 from zgcm.corpus.scan.redact import redact_json, redact_text
 from zgcm.layout import Layout
 from zgcm.records import read_records, write_records
@@ -79,6 +82,69 @@ def test_conversations_lose_findings_everywhere_and_arguments_stay_json():
         1,
     )
     assert sample.decision == "keep"
+
+
+CREDENTIAL = "abcdef1234567890"
+
+
+@pytest.mark.parametrize("in_text", [True, False])
+@pytest.mark.parametrize(
+    ("arguments", "redacted"),
+    [
+        ({"user": "x", "password": CREDENTIAL}, {"user": "x", "password": "<SECRET>"}),
+        ({"headers": [{"api_key": CREDENTIAL}]}, {"headers": [{"api_key": "<SECRET>"}]}),
+        ({"secret": 123456789012345}, {"secret": "<SECRET>"}),
+        ({"li.lei@mail.org": "admin", "x.y@mail.org": 1}, {"<EMAIL>": "admin", "<EMAIL> 1": 1}),
+        ({"of": {"li.lei@mail.org": {"n": 1}}}, {"of": {"<EMAIL>": {"n": 1}}}),
+        ({"note": '{"number": 13812345678}'}, {"note": '{"number": "<PHONE>"}'}),
+    ],
+)
+def test_names_of_arguments_count(arguments, redacted, in_text):
+    """A name says what its value is, and may itself be a finding."""
+    given = json.dumps(arguments) if in_text else arguments
+    messages = [
+        {"role": "user", "content": "Log in, please, and then stop."},
+        {"role": "assistant", "content": "", "tool_calls": [{"name": "login", "arguments": given}]},
+        {"role": "tool", "content": "fine"},
+    ]
+    sample = clean_one("midtrain", "agentic", {"messages": messages}, {"secrets": "redact"})
+    found = sample.data["messages"][1]["tool_calls"][0]["arguments"]
+    assert (json.loads(found) if in_text else found) == redacted
+    assert [value for name, value in sample.metrics.items() if name.startswith("found_")]
+    assert not [secret for secret in (CREDENTIAL, "123456789012345", "@", "138") if secret in sample.text()]
+
+
+@pytest.mark.parametrize("stage", ["midtrain", "posttrain"])
+@pytest.mark.parametrize("in_parts", [True, False])
+def test_escapes_in_what_a_tool_returns_hide_nothing(stage, in_parts):
+    """Python's json.dumps escapes Chinese: a letter of the escape then stands before the number."""
+    returned = {"note": "电话13812345678", "lines": ["call\n13912345678"]}
+    messages = [
+        {"role": "user", "content": "Look the number up, please."},
+        {"role": "assistant", "content": "", "tool_calls": [{"name": "look", "arguments": "{}"}]},
+        {"role": "tool", "content": json.dumps(returned, indent=1)},
+    ]
+    if in_parts:
+        messages[2]["content"] = [{"type": "text", "text": messages[2]["content"]}]
+    sample = clean_one(stage, "agentic", {"messages": messages})
+    assert json.loads(content_text(sample.data["messages"][2]["content"]))["lines"] == ["call\n<PHONE>"]
+    assert sample.metrics["found_phone"] == 2
+    assert "138" not in sample.text() and "139" not in sample.text()
+
+
+@pytest.mark.parametrize("in_text", [True, False])
+def test_nothing_planted_survives_anywhere_in_a_conversation(in_text):
+    for case in planted_cases(seed=5, rounds=2):
+        arguments = {case.text: 1, "of": {"x": [case.value]}, "note": case.text}
+        messages = [
+            {"role": "user", "content": case.text},
+            {"role": "assistant", "content": "", "reasoning_content": case.text, "tool_calls": [
+                {"name": "f", "arguments": json.dumps(arguments) if in_text else arguments}]},
+            {"role": "tool", "content": json.dumps({"found": case.text})},
+        ]  # fmt: skip
+        sample = clean_one("posttrain", "agentic", {"messages": messages}, {"secrets": "redact"})
+        found = [case.text[item.start : item.end] for item in scan(case.text) if item.kind == case.kind]
+        assert not [value for value in found if value in json.dumps(sample.data, ensure_ascii=False)]
 
 
 def test_json_keeps_its_layout_where_a_placeholder_fits_in():

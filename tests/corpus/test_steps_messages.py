@@ -1,9 +1,12 @@
 """What the cleaning steps make of conversations: their form, and what of them counts."""
 
+import itertools
 import json
 
 import pytest
 from support import clean_one, outcome
+
+from zgcm.config.corpus import CATEGORIES, STAGES
 
 KEPT = ("keep", [])
 
@@ -43,6 +46,23 @@ def test_reasoning_and_tool_calls_count():
     plain = clean_one("posttrain", "math", {"messages": CONVERSATION})
     assert "7+8=15" in plain.text()
     assert plain.decision == "review"
+
+
+@pytest.mark.parametrize(("stage", "category"), itertools.product(STAGES, CATEGORIES))
+def test_a_conversation_is_judged_by_what_is_said_whatever_else_the_record_holds(stage, category):
+    """Its messages are what training reads, in every stage; nothing else may stand for them."""
+    other = {
+        name: f"Another {name} that is long enough, therefore the answer: 1."
+        for name in ("text", "prompt", "response", "question", "solution", "answer", "problem", "reasoning")
+    }
+    thought = {"role": "assistant", "content": "Thus 85.", "reasoning_content": "First, 7+8=15, 4+3+1=8."}
+    sample = clean_one(stage, category, {**other, "messages": [TRACE[0], thought]})
+    assert sample.text() == ("user: List the files, please.\nassistant: First, 7+8=15, 4+3+1=8.\nThus 85.")
+
+
+def test_messages_that_are_no_conversation_leave_the_text_alone():
+    data = {"text": "def commit():\n    return 'x@y.org'", "messages": [{"author": "x", "body": "mends it"}]}
+    assert clean_one("pretrain", "code", data).text() == data["text"].replace("x@y.org", "<EMAIL>")
 
 
 def test_tool_arguments_stay_json():

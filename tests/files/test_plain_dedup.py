@@ -68,6 +68,20 @@ def test_texts_of_evaluations_are_taken_out(call, tmp_path):
     assert json.loads(call(*command, "--json").stdout)["files"][0]["skipped"]
 
 
+def test_conversations_are_compared_and_searched_whatever_their_text_field_says(call, tmp_path):
+    """Of a record with both, `index` takes the conversation."""
+    answer = {"role": "assistant", "content": "Yes."}
+    talks = [[{"role": "user", "content": text}, answer] for text in LONG[:2]]
+    path, evaluation = tmp_path / "talks.jsonl", tmp_path / "exam.jsonl"
+    rows = [{"id": f"{n}{m}", "text": f"a {m} of {n}", "messages": talks[n]} for n in (0, 1) for m in "xy"]
+    write_records(path, [*rows, {"id": "other", "text": "a x of 0"}])
+    write_records(evaluation, [{"question": LONG[1]}])
+    call("dedup", path, "--output", tmp_path / "unique")
+    assert left(tmp_path / "unique", "talks") == ["0x", "1x", "other"]
+    call("decontaminate", path, "--against", evaluation, "--output", tmp_path / "final")
+    assert left(tmp_path / "final", "talks") == ["0x", "0y", "other"]
+
+
 def test_dedup_teaches_both_forms(call, repeated):
     with pytest.raises(ZgcmError, match=r"zgcm dedup MIX; for files: zgcm dedup FILE\.\.\. \[--near\]"):
         call("dedup", *repeated)

@@ -67,6 +67,7 @@ def outputs(directory: Path) -> dict[str, bytes]:
         (["clean", "blank.jsonl", *CLEAN], "There is no record to clean"),
         (["clean", "bad.jsonl", *CLEAN], "(--max-bad-fraction). .*raise --max-bad-fraction"),
         (["clean", "no.jsonl", *CLEAN], "name its field in --text-field"),
+        (["clean", "cleaned/one.jsonl.zst", *CLEAN], "clean already. .*take them as they are"),
         (["clean", "one.jsonl", "--category", "web", "--stage", "x"], "--stage: found 'x'"),
         (["clean", "one.jsonl", *CLEAN, "--settings", "s.yaml"], "cleaning.settings.pdf_min: no step"),
         (["clean", "one.jsonl", *CLEAN, "--settings", "p.yaml"], "--shards-per-file: the command line says"),
@@ -94,6 +95,7 @@ def test_errors_are_told_in_the_words_of_the_verb(call, place, command, message)
     shutil.copytree("tokenizer", "broken")
     Path("broken/manifest.json").unlink()
     Path("broken/tokenizer.json").write_text('{"model": 1}')
+    call("clean", "one.jsonl", *CLEAN, "--output", "cleaned")
     with pytest.raises(ZgcmError, match=message.replace("(", r"\(").replace(")", r"\)")) as caught:
         call(*command, "--output", "out")
     assert not [word for word in INNER if word in str(caught.value)]
@@ -111,6 +113,18 @@ def test_nothing_is_made_of_nothing(call, place, verb, file):
 def test_one_file_may_be_empty(call, place):
     said = call("index", "empty.jsonl", "one.jsonl", "--tokenizer", "tokenizer", "--output", "both")
     assert "empty.jsonl: 0 documents" in said.stderr and "both: 200 documents" in said.stdout
+
+
+@pytest.mark.parametrize("verb", ["dedup", "decontaminate"])
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [('{"n": 36893488147419103233, "text": "x"}', "64 bits"), ('{"text": "a", "text": "b"}', "twice")],
+)
+def test_a_record_that_would_be_another_when_written_is_refused(call, place, verb, line, message):
+    Path("odd.jsonl").write_text(f'{{"text": "a"}}\n{line}\n')
+    with pytest.raises(ZgcmError, match=rf"{message}.*odd\.jsonl:2"):
+        call(verb, "one.jsonl", "odd.jsonl", *VERBS[verb][2:], "--output", "out")
+    assert not Path("out/odd.jsonl.zst").exists()
 
 
 @pytest.mark.parametrize("verb", ["clean", "dedup", "decontaminate"])

@@ -1,5 +1,7 @@
 """The documents that a mix may use: every row of its sources that dedup left in, with its tokens."""
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,15 @@ from zgcm.tokens.columns import read_columns, values
 from zgcm.tokens.facts import read_complexities
 from zgcm.tokens.indexed import read_lengths
 
+BLOCK = 1 << 16
+"""Rows that are Python objects at a time."""
+
 
 @dataclass(frozen=True)
 class Rows:
     """Rows of one source, or of a whole mix, column by column; all arrays have the length N.
 
-    Some 40 bytes a row: a billion documents need 40 GB.
+    40 bytes a row. Planning takes some 160 at its peak: a billion documents need 160 GB.
     """
 
     source: np.ndarray
@@ -45,13 +50,13 @@ class Rows:
         """Rows at positions (or where a boolean mask is true), in that order."""
         return Rows(**{name: column[positions] for name, column in self.__dict__.items()})
 
-    def ids(self) -> list[str]:
+    def ids(self) -> Iterator[str]:
         """The fingerprint as hex; `#epoch` is added for repetitions."""
-        text = self.exact.tobytes().hex()
-        ids = [text[start : start + 32] for start in range(0, len(text), 32)]
-        if not self.epoch.any():
-            return ids
-        return [f"{name}#{epoch}" if epoch else name for name, epoch in zip(ids, self.epoch, strict=True)]
+        for first in range(0, len(self), BLOCK):
+            text = self.exact[first : first + BLOCK].tobytes().hex()
+            for start, epoch in enumerate(self.epoch[first : first + BLOCK].tolist()):
+                name = text[32 * start : 32 * start + 32]
+                yield f"{name}#{epoch}" if epoch else name
 
 
 def concatenate(parts: list[Rows]) -> Rows:
@@ -94,16 +99,26 @@ def read_fingerprints(path: Path) -> np.ndarray:
 def _left_out(path: Path, source: str) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Rows of a source that dedup takes out, by shard, and how many by reason."""
     table = read_columns(path, ["source", "shard", "row", "reason"], made_by=f"zgcm dedup {path.parent.name}")
-    mine = np.flatnonzero(_strings(table["source"]) == source)
-    shards, rows = _strings(table["shard"])[mine], values(table["row"], np.dtype(np.int32))[mine]
-    reasons, counts = np.unique(_strings(table["reason"])[mine], return_counts=True)
-    by_shard = {str(shard): rows[shards == shard] for shard in np.unique(shards)}
-    return by_shard, dict(zip(map(str, reasons), map(int, counts), strict=True))
+    parts: dict[str, list[np.ndarray]] = {}
+    counts: Counter[str] = Counter()
+    for batch in table.to_batches(max_chunksize=BLOCK):
+        mine = np.zeros(len(batch), bool)
+        for name, found in _places(batch["source"]):
+            mine |= found & (name == source)
+        rows = values(batch["row"], np.dtype(np.int32))
+        for name, found in _places(batch["shard"]):
+            if (found & mine).any():
+                parts.setdefault(name, []).append(rows[found & mine])
+        counts.update({name: int((found & mine).sum()) for name, found in _places(batch["reason"])})
+    return {shard: np.concatenate(found) for shard, found in parts.items()}, dict(sorted((+counts).items()))
 
 
-def _strings(column: pa.ChunkedArray) -> np.ndarray:
-    """Strings as a numpy array."""
-    return np.array(column.to_pylist(), "U")
+def _places(column: pa.Array) -> Iterator[tuple[str, np.ndarray]]:
+    """Each different string of a column, and a mask of where it stands. Python's own strings would take more
+    memory than the whole table."""
+    coded = column.dictionary_encode()
+    codes = values(coded.indices, np.dtype(np.int32))
+    return ((name, codes == code) for code, name in enumerate(coded.dictionary.to_pylist()))
 
 
 def _index_digest(layout: Layout, source: str, shard: str, tokenizer: str) -> str:

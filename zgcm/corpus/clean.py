@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.config.recipe import Recipe
-from zgcm.corpus.adapters import adapt, adopt
+from zgcm.corpus.adapters import adapt, adopt, is_cleaned
 from zgcm.corpus.decisions import split_trace
 from zgcm.corpus.order import cleaning_settings, step_order
 from zgcm.corpus.pipeline import run_steps
@@ -36,8 +36,8 @@ def clean_shard(
 
     `watch` hears how many records were seen.
     Lines that are no record are filed among the rejected ones. Raises ZgcmError for a shard that is missing,
-    damaged, without records or any text, or with more bad lines than the source allows; then none of the
-    three files is left under its name.
+    damaged, without records or any text, or with more bad lines than the source allows; then no summary is
+    left, which is written last.
     """
     section = require_shard(recipe, source, shard)
     raw, part = find_raw(recipe, layout, source, shard), raw_part(recipe, source, shard)
@@ -51,6 +51,7 @@ def clean_shard(
     characters = texts = written = 0
     fields: list[str] = []
     cleaned, rejected = layout.cleaned(source, shard), layout.rejected(source, shard)
+    layout.cleaning_summary(source, shard).unlink(missing_ok=True)  # it must not describe newer files
     with open_records(cleaned) as write, open_records(rejected) as reject:
         rejects = Rejects(reject)
         samples = read(read_checked(raw, part, rejects), section, source, shard)
@@ -74,6 +75,11 @@ def clean_shard(
             raise ZgcmError(
                 "There is no record to clean", where=str(raw), expected="at least one JSON object",
                 hint="leave the file out" if part.of == 1 else f"lower sources.{source}.shards_per_file",
+            )  # fmt: skip
+        if not texts and is_cleaned(dict.fromkeys(fields)):
+            raise ZgcmError(
+                "These records are clean already", where=str(raw), found="records that a cleaner wrote",
+                hint="take them as they are; a source of a recipe says cleaned: true",
             )  # fmt: skip
         if not texts:  # not a matter of quality: the text lies in a field that nobody named
             raise ZgcmError(

@@ -7,7 +7,8 @@
         ngram        the run itself
         matches      how many of the document's runs occur in any evaluation file
 
-Runs are found by 64-bit hashes and then compared word by word. Streams: memory holds the index of the
+Looked at is all that a document trains on: of a conversation every turn, of one decision of a trace its state
+too. Runs are found by 64-bit hashes and then compared word by word. Streams: memory holds the index of the
 evaluation files and one document.
 """
 
@@ -22,12 +23,13 @@ import pyarrow.parquet as pq
 from zgcm.config.recipe import Recipe
 from zgcm.corpus.clean import find_cleaned
 from zgcm.corpus.evaluations import EvaluationIndex, read_evaluations
+from zgcm.corpus.messages import trained_text
 from zgcm.corpus.shingles import gram_hashes, word_hashes, words
 from zgcm.errors import ZgcmError
 from zgcm.identity import evaluation_set
 from zgcm.io import atomic_open
 from zgcm.layout import Layout
-from zgcm.records import read_records, training_text
+from zgcm.records import read_records
 
 SCHEMA = pa.schema(
     [
@@ -69,7 +71,7 @@ def write_contamination(cleaned: Path, target: Path, index: EvaluationIndex) -> 
     with atomic_open(target) as stream, pq.ParquetWriter(stream, SCHEMA, compression="zstd") as out:
         for row, record in enumerate(read_records(cleaned)):
             counts["documents"] += 1
-            found = contamination(training_text(record["data"], record["text_fields"]), index)
+            found = contamination(trained_text(record["data"], record["text_fields"]), index)
             if found is None:
                 continue
             counts[found["evaluation"]] = counts.get(found["evaluation"], 0) + 1

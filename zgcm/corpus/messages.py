@@ -5,7 +5,10 @@ count.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
+
+from zgcm.records import training_text
 
 Message = dict[str, Any]
 
@@ -52,6 +55,12 @@ def _part_text(part: Any) -> str:
     if isinstance(part, dict) and isinstance(part.get("text"), str):
         return str(part["text"])
     return part if isinstance(part, str) else json_text(part)
+
+
+def trained_text(data: dict[str, Any], text_fields: Sequence[str]) -> str:
+    """All that a record trains on: what is said in its conversation where it has one, else its text fields.
+    Of one decision of a trace that is its whole state too; its `text` is only what is new."""
+    return messages_text(messages_of(data)) or training_text(data, list(text_fields))
 
 
 def said_by(messages: list[Message], *roles: str) -> str:

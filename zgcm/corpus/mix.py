@@ -27,7 +27,8 @@ from zgcm.tokens.columns import fingerprints, names, numbers, write_columns
 from zgcm.tokens.tokenizer import tokenizer_facts
 
 UNORDERED_CATEGORIES = ("code", "math")
-"""Spread evenly through a curriculum; their lexical complexity says nothing about difficulty."""
+"""Spread evenly through a curriculum, as conversations are; their lexical complexity says nothing about
+difficulty."""
 
 
 def plan_mix(
@@ -43,11 +44,11 @@ def plan_mix(
     layout.plan(mix).unlink(missing_ok=True)
     digest = (tokenizer or tokenizer_facts(layout.tokenizer))["digest"]
     sources = [source for source, weight in section.sources.items() if weight > 0]
-    general = np.array([recipe.sources[s].category not in UNORDERED_CATEGORIES for s in section.sources])
     candidates, facts = {}, {}
     for source in sources:
         candidates[source], removed, digests = load_candidates(recipe, layout, mix, source, digest)
         facts[source] = {"removed": removed, "bin_sha256": digests}
+    general = np.array([_is_general(recipe, source, candidates) for source in section.sources])
     if section.order == "curriculum":
         _remove_outliers(candidates, facts, general)
     pools = {source: by_length(candidates[source], section) for source in sources}
@@ -162,6 +163,12 @@ def _lacking(mix: str, lacking: list[str], available: dict[str, dict[str, int]],
         hint=f"add data, lower mixes.{mix}.tokens or a weight, or raise mixes.{mix}.max_epochs"
         + (", or exclude fewer mixes" if section.exclude else ""),
     )  # fmt: skip
+
+
+def _is_general(recipe: Recipe, source: str, candidates: dict[str, Rows]) -> bool:
+    """Whether complexity orders a source: not of code, mathematics and conversations, which have none."""
+    known = source in candidates and not np.isnan(candidates[source].complexity).all()
+    return known and recipe.sources[source].category not in UNORDERED_CATEGORIES
 
 
 def _remove_outliers(

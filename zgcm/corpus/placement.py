@@ -36,11 +36,9 @@ def order_mix(rows: Rows, section: Mix, seed: str, general: np.ndarray) -> tuple
     one global shuffle. curriculum, listed: one sequence cut into shards of nearly equal tokens.
     """
     if section.order == "shuffled":
-        ids = rows.ids()
-        order = shuffled_order(ids, f"{seed}:mix")
-        shards = np.array(
-            [stable_partition(ids[i], section.shards, f"{seed}:shard") for i in order], np.int64
-        )
+        order = shuffled_order(rows.ids(), f"{seed}:mix")
+        parts = (stable_partition(name, section.shards, f"{seed}:shard") for name in rows.ids())
+        shards = np.fromiter(parts, np.int64, len(rows))[order]
         by_shard = np.argsort(shards, kind="stable")
         return rows.take(order[by_shard]), shards[by_shard]
     if section.order == "curriculum":

@@ -27,7 +27,9 @@ def deterministic_shuffle_key(key: str, seed: str = "zgcm") -> bytes:
 
 def shuffled_order(keys: Iterable[str], seed: str) -> np.ndarray:
     """Positions of `keys` in shuffled order (int64): ascending shuffle keys, equal ones by position."""
-    digests = b"".join(deterministic_shuffle_key(key, seed) for key in keys)
+    digests = bytearray()  # 16 bytes a key; joined at the end, each would be an object of 49
+    for key in keys:
+        digests += deterministic_shuffle_key(key, seed)
     high, low = np.frombuffer(digests, ">u8").reshape(-1, 2).T
     return np.lexsort((low, high))
 

@@ -143,7 +143,6 @@ def _clean(job: CleanJob) -> Summary:
     outputs = [layout.cleaned(job.name, job.shard), layout.rejected(job.name, job.shard)]
     if (known := finished(summary_path, stamped, outputs)) is not None:
         return {**known, "skipped": True}
-    summary_path.unlink(missing_ok=True)
     recipe = small_recipe({job.name: file_source(job.path, job.keys, layout.shards)})
     with in_own_words(f"sources.{job.name}", str(job.path), option):
         summary = {**clean_shard(recipe, layout, job.name, job.shard, watch(job.path)), **stamped}

@@ -8,8 +8,8 @@ from pathlib import Path
 from zgcm.config.corpus import Decontamination
 from zgcm.corpus.decontaminate import contamination
 from zgcm.corpus.evaluations import read_evaluations
+from zgcm.corpus.messages import trained_text
 from zgcm.files import decisions
-from zgcm.files.dedup import text_of
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.index import as_documents
 from zgcm.files.plain import (
@@ -18,6 +18,7 @@ from zgcm.files.plain import (
     content_of,
     expand,
     finished,
+    kept_records,
     output_names,
     refuse_overwriting,
     require_records,
@@ -25,7 +26,7 @@ from zgcm.files.plain import (
 )
 from zgcm.identity import evaluation_set
 from zgcm.io import write_json
-from zgcm.records import open_records, read_numbered
+from zgcm.records import open_records
 from zgcm.records.find import require_regular
 from zgcm.versions import VERSIONS
 
@@ -92,12 +93,11 @@ def _decontaminate(job: DecontaminateJob) -> Summary:
     count = 0
     with open_records(clean) as keep, open_records(removed) as remove:
         documents = as_documents(job.path, job.text_fields)
-        records = read_numbered(job.path, checked=True)  # each is written as it is, or refused
-        for count, ((_, record), document) in enumerate(zip(records, documents, strict=True), 1):
+        for count, (record, document) in enumerate(zip(kept_records(job.path), documents, strict=True), 1):
             if not decisions.is_taken(document, job.include, left_out):
                 remove({"row": count - 1, "decision": document["decision"], "record": record})
                 continue
-            found = contamination(text_of(document), index)
+            found = contamination(trained_text(document["data"], document["text_fields"]), index)
             if found is None:
                 keep(record)
                 continue

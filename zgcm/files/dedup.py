@@ -5,7 +5,7 @@ survives, then the one with the higher quality, the longer text, the smaller id.
 """
 
 import shutil
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from zgcm.config.corpus import Mix, NearDuplicates
 from zgcm.corpus.dedup import deduplicate
 from zgcm.corpus.fingerprint import write_fingerprints
-from zgcm.corpus.messages import messages_of, messages_text
+from zgcm.corpus.messages import trained_text
 from zgcm.corpus.minhash import write_minhash
 from zgcm.errors import ZgcmError
 from zgcm.files import decisions
@@ -32,6 +32,7 @@ from zgcm.files.plain import (
     expand,
     finished,
     in_own_words,
+    kept_records,
     output_names,
     refuse_overwriting,
     require_records,
@@ -40,7 +41,7 @@ from zgcm.files.plain import (
 )
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
-from zgcm.records import Record, read_numbered, training_text, write_records
+from zgcm.records import Record, training_text, write_records
 from zgcm.versions import VERSIONS
 
 MIX, SHARD = "files", "00000"
@@ -103,7 +104,7 @@ def dedup_files(
             for path, name in zip(paths, names, strict=True)
         ]
         run_all(
-            compare_file, jobs, fanout, lambda job, counts: say(f"{job.path}: {counts['records']:,} records")
+            _compare_kept, jobs, fanout, lambda job, counts: say(f"{job.path}: {counts['records']:,} records")
         )
         keys = {**KEYS, "include": list(include)}
         sources = {name: file_source(path, keys) for path, name in zip(paths, names, strict=True)}
@@ -144,6 +145,13 @@ def _refuse_other_files(whole: Path, names: list[str]) -> None:
         )  # fmt: skip
 
 
+def _compare_kept(job: CompareJob) -> Summary:
+    """Compare a file whose records are written out again. One that cannot be kept as it is, is told before:
+    after the comparison hours would be lost."""
+    deque(kept_records(job.path), maxlen=0)
+    return compare_file(job)
+
+
 def compare_file(job: CompareJob) -> Summary:
     """Fingerprint a file's texts (and hash their shingles), unless an earlier run did."""
     layout = ComparedLayout(job.output)
@@ -179,9 +187,10 @@ def _compared(job: CompareJob) -> Iterator[Record]:
 
 
 def text_of(record: dict[str, Any]) -> str:
-    """Text that is compared: the text fields; of a conversation everything that is said."""
-    text = training_text(record["data"], record["text_fields"])
-    return text or messages_text(messages_of(record["data"]))
+    """Text that is compared: of a cleaned record its text fields, which of one decision of a trace hold what
+    is new; of a raw one all that it trains on."""
+    text = training_text(record["data"], record["text_fields"]) if "decision" in record else ""
+    return text or trained_text(record["data"], record["text_fields"])
 
 
 def _removed(path: Path) -> Iterator[tuple[str, int]]:
@@ -193,7 +202,7 @@ def _removed(path: Path) -> Iterator[tuple[str, int]]:
 def _without(path: Path, rows: Iterator[int]) -> Iterator[Record]:
     """Records but those at `rows`, which ascend. Raises ZgcmError for one that cannot be written as it is."""
     skipped = next(rows, None)
-    for row, (_, record) in enumerate(read_numbered(path, checked=True)):
+    for row, record in enumerate(kept_records(path)):
         if row != skipped:
             yield record
         else:

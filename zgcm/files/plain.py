@@ -14,7 +14,7 @@ import xxhash
 
 from zgcm.errors import ZgcmError
 from zgcm.io import canonical_json, read_json, sha256_bytes
-from zgcm.records import FORMATS, read_records, record_format
+from zgcm.records import FORMATS, Record, read_numbered, read_records, record_format
 from zgcm.records.find import find_files
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ def require_records(paths: Sequence[Path]) -> None:
             "There is no record", where=", ".join(map(str, paths[:3])), expected="at least one JSON object",
             hint="name a file that holds some",
         )  # fmt: skip
+
+
+def kept_records(path: Path) -> Iterator[Record]:
+    """The records of a file that are written out again. Raises ZgcmError for one that would be another then:
+    with an integer beyond 64 bits, or a key twice."""
+    return (record for _, record in read_numbered(path, checked=True))
 
 
 def output_names(paths: Sequence[Path]) -> list[str]:

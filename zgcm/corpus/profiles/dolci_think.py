@@ -28,10 +28,11 @@ SOURCES = {
 """Name of a collection without its owner -> label, ability."""
 
 _TEMPLATE = re.compile(
-    r"<\|(?:end_header_id|start_header_id|eot_id|messages|user|assistant|system|model|observation|endoftext"
-    r"|im_start|im_end)\|>|\[gMASK\]",
+    r"<\|(?:end_header_id|start_header_id|eot_id|messages|user|assistant|system|model|observation|endoftext)"
+    r"[^|<>]*\|>|<\|im_(?:start|end)\|>|\[gMASK\]",
     re.IGNORECASE,
 )
+"""Of the first, forms that begin so are meant: `<|assistant_end|>` too."""
 _WORD = re.compile(r"[A-Za-z0-9_]+|[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 REPEATED_WORDS, REPEATED_NGRAM, REPEATED_SHARE = 120, 5, 0.20
 TOKENS_A_TURN = 4

@@ -10,11 +10,12 @@ from typing import Any
 from zgcm.corpus.scan.detector import Check, Detector, Match, Span
 
 ASSIGNED = re.compile(
-    r"(?:api[_-]?key|secret|password|access[_-]?token)['\"]?\s*(?:[:=]|：)\s*['\"]?([A-Za-z0-9_\-/.]{12,})",
+    r"(?:api[_-]?key|secret(?:[_-]?access)?(?:[_-]?key)?|password|access[_-]?token)['\"]?\s*(?:[:=]|：)\s*"
+    r"['\"]?([A-Za-z0-9_\-/.]{12,})",
     re.IGNORECASE,
 )
-"""The published pattern, which also matches keys in quotes (JSON) here. Full-width characters stand outside
-of brackets: Hyperscan sees bytes."""
+"""The published pattern, which here also matches keys in quotes (JSON), `secret_key` and AWS's
+`secret_access_key`. Full-width characters stand outside of brackets: Hyperscan sees bytes."""
 ASSIGNED_CHINESE = re.compile(
     r"(?:密码|口令|密钥|令牌|访问凭证)['\"]?\s*(?:是|为|：|[:=])\s*['\"]?([A-Za-z0-9_\-/.!@#$%^&*+]{8,})"
 )
@@ -22,6 +23,8 @@ _PREFIX_GROUPS = {"GitHubTokenDetector", "GitLabTokenDetector"}
 """Their patterns' first group is the token's prefix; everywhere else it is the secret."""
 _FRAME = " \t\r\n\"'=:"
 _TAIL = re.compile(r"[0-9A-Za-z_+/=\-]*")
+_REST = re.compile(r"[0-9A-Za-z_\-/.!@#$%^&*+=~?]*")
+"""What else a password may hold: a placeholder must cover it all."""
 _END_OF_KEY = re.compile(r"-----END [A-Z0-9 ]+-----|Private-MAC: [0-9a-f]+")
 _KEY_CHARS = 20_000
 """Longest private key to look for the end of: RSA with 16,384 bits takes 12,700 characters."""
@@ -33,7 +36,7 @@ def secret_detectors() -> list[Detector]:
     from detect_secrets.plugins.base import RegexBasedDetector
 
     found = [
-        Detector("secret", "assignment", ASSIGNED, _group),
+        Detector("secret", "assignment", ASSIGNED, _value),
         Detector("secret", "assignment_chinese", ASSIGNED_CHINESE, _letters_and_digits),
     ]
     classes: list[Any] = [*get_mapping_from_secret_type_to_class().values()]
@@ -74,8 +77,9 @@ def _key_block(match: Match) -> Span:
     return match.start() - 5 * dashes, end.end() if end else match.end()
 
 
-def _group(match: Match) -> Span:
-    return match.span(1)
+def _value(match: Match) -> Span:
+    rest = _REST.match(match.string, match.end(1))
+    return match.start(1), rest.end() if rest else match.end(1)
 
 
 def _letters_and_digits(match: Match) -> Span | None:

@@ -4,6 +4,7 @@ import hashlib
 import math
 from typing import Any
 
+from zgcm.corpus.messages import messages_of, messages_text
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import DROP, KEEP, Sample
 from zgcm.corpus.steps.sensitive import scan_sensitive_content
@@ -11,6 +12,13 @@ from zgcm.corpus.text import code_form, comparison_form, is_settled, prose_form
 
 
 def normalize_schema_text(sample: Sample, settings: Settings) -> None:
+    """Bring the text into its normal form. A conversation's is rendered first, in every stage: `messages` are
+    what is trained on, so lengths, duplicates and secrets are judged by them, reasoning and calls too."""
+    if messages := messages_of(sample.data):
+        rendered = messages_text(messages)
+        if rendered or sample.stage == "posttrain":  # elsewhere `messages` may be another thing: of commits
+            sample.data["text"] = rendered
+            sample.text_fields = ("text",)
     form = code_form if sample.category == "code" else prose_form
     for name in sample.text_fields:
         value = sample.data.get(name)

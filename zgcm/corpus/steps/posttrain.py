@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from zgcm.corpus.messages import Message, content_text, json_text, messages_of, messages_text
+from zgcm.corpus.messages import Message, content_text, json_text, messages_of
 from zgcm.corpus.pipeline import Settings, Step
 from zgcm.corpus.sample import Sample
 
@@ -28,16 +28,8 @@ def normalize_tool_calls(sample: Sample, settings: Settings) -> None:
             message["tool_calls"] = [_tool_call(call) for call in calls if isinstance(call, dict)]
 
 
-def render_messages_text(sample: Sample, settings: Settings) -> None:
-    """`data.text` from the messages, reasoning and tool calls included: lengths, duplicates and secrets are
-    judged on all that is trained on. The training tokens come from `messages` and the chat template."""
-    if messages := messages_of(sample.data):
-        sample.data["text"] = messages_text(messages)
-        sample.text_fields = ("text",)
-
-
 def trains_on_messages(sample: Sample) -> bool:
-    """Whether the record is a conversation of the post-training stage (then `text` is derived from it)."""
+    """Whether the record is a conversation of the post-training stage, which is judged by its messages."""
     return sample.stage == "posttrain" and bool(messages_of(sample.data))
 
 
@@ -79,4 +71,4 @@ def _tool_call(raw: dict[str, Any]) -> dict[str, Any]:
     return call
 
 
-STEPS: list[Step] = [normalize_messages, normalize_tool_calls, render_messages_text]
+STEPS: list[Step] = [normalize_messages, normalize_tool_calls]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from zgcm.corpus.messages import messages_of, messages_text
+from zgcm.corpus.messages import messages_of, messages_text, said
 from zgcm.corpus.pipeline import Settings
 from zgcm.corpus.sample import Sample
 from zgcm.corpus.text import code_form, prose_form
@@ -57,8 +57,8 @@ def _trained_strings(sample: Sample) -> list[str]:
     """What the record trains on: its conversation where it has one, else its text."""
     from zgcm.corpus.scan.redact import scanned_strings
 
-    messages = sample.data.get("messages")
-    if isinstance(messages, list) and messages:
+    messages = messages_of(sample.data)
+    if any(map(said, messages)):
         return scanned_strings([messages, sample.data.get("tools")])
     text = sample.text()
     return [text] if text else []
