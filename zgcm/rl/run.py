@@ -20,6 +20,7 @@ from zgcm.rl.prompts import Prompt
 from zgcm.rl.rewards.registry import checkout_of
 from zgcm.rundir import difficulty, owner
 from zgcm.rundir.manifest import is_complete, verify_manifest
+from zgcm.rundir.runs import read_lines
 from zgcm.slurm.launcher import require_job
 from zgcm.stopping import deferring, end_if_asked
 
@@ -269,7 +270,7 @@ def is_finished(run: Run) -> bool:
 
 def result(run: Run, layout: Layout) -> dict[str, Any]:
     """The part of `done` that the run decided; deterministic fields only."""
-    from zgcm.rl.experience import policy_directory, read_rewards
+    from zgcm.rl.experience import policy_directory
 
     policy = policy_directory(run.directory, run.stage.steps)
     evaluations = []
@@ -284,7 +285,7 @@ def result(run: Run, layout: Layout) -> dict[str, Any]:
                 "completions": stats[markers.COMPLETIONS],
             }
         )
-    rewards = read_rewards(run.directory)
+    rewards = list(read_lines(run.directory / "reward.jsonl"))
     return {
         "steps": run.stage.steps,
         "policy": str(policy.relative_to(layout.root)),
