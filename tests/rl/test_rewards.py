@@ -344,6 +344,43 @@ def test_a_part_of_a_number_is_never_the_answer(value: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ("It is sin 30 here.", "sin 30"),
+        ("It is log_2 8 here.", "log_2 8"),
+        ("It is 5 mod 7 here.", "5 mod 7"),
+        ("It is ±5 here.", "±5"),
+        ("It is 5 ± 2 here.", "5 ± 2"),
+        ("There are 10 choose 3 of them.", "10 choose 3"),
+        ("It is 3 out of 5 here.", "3 out of 5"),
+        ("It is 8 minus 5 here.", "8 minus 5"),
+        ("The ratio of boys to girls is 3 to 4.", "3:4"),
+        ("The price went from 10 to 4.", "4"),
+        ("It is 3 squared here.", "3 squared"),
+        ("It is 3 thirds here.", "3 thirds"),
+        ("It is 5 below zero.", "5 below"),
+        ("It is 5 million dollars here.", r"5 million\text{ dollars}"),
+        ("She has 2 dozen eggs.", "2 dozen"),
+        ("It is 3 √ 2 here.", "3 √ 2"),
+        ("It is 1 000 000 m long.", "1000000 m"),
+        ("It is minus 5 here.", "-5"),
+        ("It is - 2/3 here.", "-2/3"),
+        ("It is n! / 2 here.", "n! / 2"),
+        ("It is 4 pi here.", "4 pi"),
+        ("It is 4π cm² here.", r"4π\text{ cm}^{2}"),
+        ("It is 1.5 × 10^5 m here.", r"1.5 × 10^5\text{ m}"),
+        ("It is 101 in base 2.", "101_2"),
+        ("He is 5'3\" tall.", "5'3"),
+        ("She makes 9 * 2 = $18 a day.", r"\$18"),
+        ("That is 5% of 20, so 1.", "1"),
+        ("There are 2 sets of 18 cards.", "18"),
+    ],
+)
+def test_what_stands_beside_a_number_and_makes_another_one_of_it(answer: str, found: str) -> None:
+    assert candidate(answer) == found
+
+
+@pytest.mark.parametrize(
     ("found", "gold", "verdict"),
     [
         ("1 hour 30 minutes", "90 minutes", True),

@@ -37,7 +37,7 @@ _SUFFIXES = (
 )
 _CURRENCY = re.compile(r"(?:US)?\s*\\(\$)|([€£¥])|(?<![A-Za-z])(USD|RMB|CNY|EUR|GBP)\s*(?=[\d.\\-])")
 _CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?(?:\s*(?:\\text\s*\{\s*)?([ap])\.?\s?m\.?\s*\}?)?", re.I)
-_OTHER_NUMBER = re.compile(
+OTHER_NUMBER = re.compile(
     r"^(?:squared|cubed)|\b(?:factorial|plus|minus|negative|over|below|point\s|half|halves"
     r"|(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth|millionth)s?\b|tens\b)"
     r"|\b(?:base|binary|octal|hexadecimal)\b|进制|(?<![a-z^])\d|半|分之|次方|的平方"
@@ -82,7 +82,7 @@ def _with_suffix(text: str) -> Quantity:
             plain = _TRIGONOMETRY.search(value)
             return Quantity(text) if plain else Quantity(value, unit(f"degree {match['scale'] or ''}"))
         words = re.sub(r"[{}]", "", match["unit"])
-        if _OTHER_NUMBER.search(words.lower().strip()):
+        if OTHER_NUMBER.search(words.lower().strip()):
             break
         value, words = _scaled(value, words)
         before = _with_suffix(value)
