@@ -9,7 +9,6 @@ Snakemake's record of it says (`.snakemake/metadata`); an output without a recor
 """
 
 import contextlib
-import json
 import re
 import time
 from base64 import urlsafe_b64encode
@@ -20,6 +19,7 @@ from typing import Any
 from zgcm import identity, reasons
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
+from zgcm.io import parse_json
 from zgcm.layout import Layout, compared_shards, mix_shards, raw_input, used_shards
 from zgcm.slurm import queue
 
@@ -79,8 +79,8 @@ def _made_with(layout: Layout, output: Path) -> set[str]:
     """The recipe_id in Snakemake's record of an output; empty without a record."""
     name = urlsafe_b64encode(str(output.relative_to(layout.root.parent)).encode()).decode()
     # none, one that is just being written, or a damaged one
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-        record = json.loads((layout.root.parent / ".snakemake/metadata" / name).read_bytes())
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        record = parse_json((layout.root.parent / ".snakemake/metadata" / name).read_bytes())
         return set(re.findall(r"'([0-9a-f]{12})'", " ".join(record["params"])))
     return set()
 

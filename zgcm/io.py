@@ -196,6 +196,14 @@ class Object(dict[str, Any]):
 DAMAGED = "restore it, or remove it and repeat the step that makes it"
 
 
+def parse_json(text: bytes | str, **options: Any) -> Any:
+    """`json.loads`, which raises RecursionError for 200,000 "[": a ValueError here, as for other damage."""
+    try:
+        return json.loads(text, **options)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
 def read_json(path: Path, *, made_by: str = "", kind: type = dict) -> Any:
     """Read a JSON file that holds an object, or with `kind` a list.
 
@@ -209,7 +217,8 @@ def read_json(path: Path, *, made_by: str = "", kind: type = dict) -> Any:
         return item
 
     try:
-        value = json.loads(path.read_bytes(), object_hook=known, parse_constant=no_number)
+        text = path.read_bytes()
+        value = parse_json(text, object_hook=known, parse_constant=no_number)
     except FileNotFoundError as error:
         hint = f"make it with: {made_by}" if made_by else "run the step that makes it"
         raise ZgcmError("A file is missing", where=str(path), hint=hint) from error
@@ -219,7 +228,7 @@ def read_json(path: Path, *, made_by: str = "", kind: type = dict) -> Any:
         raise ZgcmError(
             "A file is not what its name says",
             where=str(path),
-            found=f"JSON of another kind: {json.dumps(value)[:40]}",
+            found=f"JSON of another kind: {text[:40].decode(errors='replace')}",
             expected="a list" if kind is list else "an object",
             hint=DAMAGED,
         )

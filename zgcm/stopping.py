@@ -11,6 +11,7 @@ second request.
 """
 
 import contextlib
+import ctypes
 import os
 import signal
 import threading
@@ -30,6 +31,7 @@ REQUESTS = (signal.SIGINT, signal.SIGTERM)
 VERB = ("zgcm", "zgcm.cli")  # among a process's first words: python .../zgcm VERB, python -m zgcm.cli VERB
 DYING = 10  # seconds: the kernel may take a while to free a large process
 LOOK_AGAIN = 0.3  # seconds: a job may start its verb while the request comes; who waits looks for a request
+KEPT = 0.001  # seconds
 
 received: list[int] = []
 """Signals that asked this process to stop, in their order."""
@@ -126,8 +128,9 @@ def held() -> Iterator[None]:
     """Inside the block requests wait, and nobody else may answer them; then the handlers of before do.
 
     For ray.init and ray.shutdown. The first sets a handler of SIGTERM that kills Ray and exits with 1, and
-    another one under Python's that prints a stack; the second leaves SIGTERM to the system, so that one in
-    its last second ends the process.
+    another one under Python's that prints a stack; the second leaves SIGTERM to the system for the 1.2 s in
+    which its processes end (Ray 2.60), and one that came then ended this process without a word. They do it
+    in C, where Python does not see it: so Python's own handlers are put back every KEPT seconds.
     """
     waiting: list[int] = []
     set_handler = signal.signal
@@ -140,14 +143,33 @@ def held() -> Iterator[None]:
 
     before = {number: set_handler(number, wait) for number in REQUESTS}
     signal.signal = refuse  # type: ignore[assignment]
+    over = threading.Event()
+    keeper = threading.Thread(target=_keep, args=(list(map(_in_c, REQUESTS)), over), daemon=True)
+    keeper.start()
     try:
         yield
     finally:
+        over.set()
+        keeper.join()
         signal.signal = set_handler
         for number, earlier in before.items():
             set_handler(number, earlier)
         for request in waiting:
             signal.raise_signal(request)
+
+
+def _in_c(number: int) -> Callable[[], None]:
+    """Puts back the handler of a signal that the system has now, from any thread."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    action = ctypes.create_string_buffer(512)  # struct sigaction, 152 bytes on Linux
+    libc.sigaction(number, None, action)
+    return lambda: libc.sigaction(number, action, None)
+
+
+def _keep(put_back: list[Callable[[], None]], over: threading.Event) -> None:
+    while not over.wait(KEPT):
+        for each in put_back:
+            each()
 
 
 # --- the workflow ---------------------------------------------------------------------------------------

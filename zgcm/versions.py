@@ -13,7 +13,7 @@ VERSIONS = {
     "train": 2,
     "adopt": 1,
     "export": 1,
-    "pass_rates": 4,
+    "pass_rates": 5,
     "difficulty": 2,
-    "rl": 6,
+    "rl": 7,
 }

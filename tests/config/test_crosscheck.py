@@ -1,11 +1,14 @@
 """Keys that contradict one another are refused when the recipe is read, not on the cluster."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from zgcm.config.keys import sections, variants
 from zgcm.config.recipe import Recipe
 
 Refused = Callable[..., str]
@@ -172,6 +175,8 @@ TINY_CASES = [
         "stages: {rl_math: {difficulty: {resources: {nodes: 2}}}}",
         "resources.nodes: found 2; one job is one",
     ),
+    ("stages: {rl_math: {rollout: {engines: 3}}}", "rollout.engines: 3 on CPUs, and resources.nodes x"),
+    ("stages: {rl_math: {rollout: {kv_cache_mb: 9000}}}", "kv_cache_mb: 9000 MB of all engines, and"),
     ("stages: {rl_math: {resources: {gpus_per_node: 1}}}", "1 GPUs, but rollout.engines x tensor_parallel"),
     ("stages: {rl_math: {learner: {weight_transfer: nccl}}}", "resources.gpus_per_node is 0; use auto"),
     ("stages: {rl_math: {rollout: {tensor_parallel: 2}}}", "object_store does not reach the processes"),
@@ -223,6 +228,63 @@ def test_training_cannot_start_from_an_rl_policy(refused: Refused) -> None:
     )
     text += "    micro_batch_size: 1, global_batch_size: 1, optimizer: {lr: 0.1}, schedule: {epochs: 1}}\n"
     assert "stages.again.init: rl_math is an RL stage" in refused(text)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "::",
+            "",
+            "localhost:8719",
+            "ftp://host:1",
+            "http://",
+            "http://:8719",
+            "http://host:port",
+            "http://[",
+        ),
+        *(
+            "http://host:99999",
+            "http://host:0",
+            "http://a b:1",
+            "http://host/?a=b",
+            "http://me:secret@host:1",
+        ),
+        *("http://host\n:1", "http://ho%st", "http://é", "http://[::x]:1", "http://a..b:1"),
+    ],
+)
+def test_a_service_needs_an_address(refused: Refused, url: str) -> None:
+    message = refused(f"stages: {{rl_math: {{reward: {{sandbox: {{url: {json.dumps(url)}}}}}}}}}")
+    assert "reward.sandbox.url: found" in message and "expected http://HOST:PORT" in message
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8719",
+        "https://node-7.cluster:80/code",
+        "http://[::1]:9",
+        "http://sandbox",
+        "HTTP://A_b.c./",
+    ],
+)
+def test_addresses_of_services(overlay: Callable[..., Recipe], url: str) -> None:
+    recipe = overlay(f"stages: {{rl_math: {{reward: {{sandbox: {{url: {json.dumps(url)}}}}}}}}}")
+    assert recipe.rl_stages()["rl_math"].reward.sandbox.url == url
+
+
+def test_no_whole_number_is_beyond_64_bits() -> None:
+    """Of any key: 10^40 engines passed, and numpy or a file's reader would refuse them hours later."""
+    seen = 0
+    for section in sections():
+        for name, field in section.model.model_fields.items():
+            if int not in variants(field.annotation):
+                continue
+            seen += 1
+            with pytest.raises(ValidationError) as caught:
+                section.model.model_validate({name: 10**40})
+            assert (name,) in {error["loc"][:1] for error in caught.value.errors()}, (section.model, name)
+    assert seen > 100
 
 
 def test_all_contradictions_are_listed_at_once(refused: Refused) -> None:

@@ -30,6 +30,10 @@ def test_committed_recipes_load(name: str) -> None:
         ("model: {rotary_base: 1}", ["did you mean stages.<name>.rotary_base?"]),
         ("sources: {demo_code: {revision: a}}", ["sources.demo_code.revision", "it belongs to kind: hub"]),
         (
+            "stages: {rl_math: {checkpoints: {save_interval: 2}}}",
+            ["stages.rl_math.checkpoints.save_interval", "it belongs to kind: pretrain or sft; allowed here"],
+        ),
+        (
             "stages: {sft: {zzz: 1}}",
             ["stages.sft.zzz: unknown key (found 1); allowed here: attention_backend,"],
         ),
@@ -254,3 +258,17 @@ def test_junk_anywhere_is_explained(data: st.DataObject) -> None:
     except ZgcmError as error:
         told = path[0].removesuffix("es")  # of no mixes at all: "unknown mix", where each is used
         assert told in error.found or str(key) in error.found
+
+
+@pytest.mark.parametrize("kind", ["pretrain", "sft", "rl", "adopted"])
+@pytest.mark.parametrize("stage", ["pretrain_1t", "sft", "rl_math"])
+def test_after_a_change_of_kind_each_key_is_told_whose_it_is(tmp_path: Path, stage: str, kind: str) -> None:
+    """Also the keys of sections inside, which both kinds have."""
+    path = tmp_path / "other.yaml"
+    path.write_text(f"stages: {{{stage}: {{kind: {kind}}}}}")
+    try:
+        load_recipe([ROOT / "config/tiny.yaml", path])
+    except ZgcmError as error:
+        told = [line for line in error.found.splitlines() if "it belongs to" in line]
+        assert all("it belongs to kind: " in line for line in told), told
+        assert told or "unknown key" not in error.found

@@ -77,6 +77,27 @@ def test_held_requests_reach_only_the_handler_of_before(number: signal.Signals) 
         signal.signal(number, earlier)
 
 
+IN_C = """
+import ctypes, os, signal, time
+from zgcm import stopping
+
+with stopping.deferring() as asked:
+    with stopping.held():
+        ctypes.CDLL(None).signal(signal.SIGTERM, None)  # SIG_DFL, as Ray's core leaves it
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+        assert not asked()
+    print("asked:", asked())
+"""
+
+
+def test_a_library_that_leaves_a_signal_to_the_system_ends_nothing() -> None:
+    """Below Python, where signal.signal does not see it."""
+    told = subprocess.run([sys.executable, "-c", IN_C], capture_output=True, text=True, timeout=60)
+    assert (told.returncode, told.stdout) == (0, "asked: 15\n"), told.stderr
+
+
 def prepared(root: Path) -> Path:
     """Everything that training needs is there: the workflow has one job."""
     length = {"schedule": {"train_iters": STEPS}, "checkpoints": {"save_interval": SAVES}}

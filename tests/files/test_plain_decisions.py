@@ -64,6 +64,22 @@ def test_conversations_for_review_are_not_packed(call, tokenizer, tmp_path):
         assert (report["conversations"], report["left_out"].get("review", 0)) == (count, 4 - count)
 
 
+@pytest.mark.parametrize("decision", ["review", "drop"])
+@pytest.mark.parametrize("verb", ["mix", "pack"])
+def test_where_every_record_is_left_out_it_says_what_to_do(verb, decision, call, tokenizer, tmp_path):
+    path, mark = tmp_path / "x.jsonl", {**SHA, **REVIEW, "decision": decision}
+    rows = {"mix": [document(text, f"x:{row}") for row, text in enumerate(texts(3))]}
+    rows["pack"] = [sum_conversation(a, 7) for a in range(10, 13)]
+    write_records(path, [{**row, **mark} for row in rows[verb]])
+    length = ("--seq-length", 128) if verb == "pack" else ()
+    with pytest.raises(ZgcmError, match="Every record is left out for its decision") as caught:
+        call(verb, path, *length, "--tokenizer", tokenizer, "--output", tmp_path / "out")
+    assert str(path) in caught.value.where and caught.value.found == f"3 of decision {decision}"
+    assert ("--include review" in caught.value.hint) == (
+        decision == "review"
+    ) and "bring" in caught.value.hint
+
+
 def test_files_that_lie_between_are_said_in_each_line(call, cleaned, tokenizer, tmp_path):
     other = tmp_path / "y.jsonl"
     write_records(other, [{"text": "one more"}])

@@ -1,8 +1,10 @@
-"""Ctrl-C and kill while Ray, engine and learner start: a stop like any other, and nothing is left behind."""
+"""Ctrl-C and kill while Ray, engine and learner start, or end: a stop like any other, and nothing is left."""
 
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -59,3 +61,26 @@ def test_a_start_is_stopped_in_good_order(
     (attempt,) = json.loads((run / "run.json").read_text())["attempts"]
     assert attempt["stopped_on_request"] and attempt["to_step"] == 0
     assert not (run / "stopped.json").exists() and not (run / "logs" / "ray").exists()
+
+
+LAST_SECOND = """
+import os, signal, sys, threading
+from pathlib import Path
+from zgcm import stopping
+from zgcm.rl.cluster import ray_cluster
+
+with stopping.deferring() as asked:
+    with ray_cluster(cpus=1, gpus=0, logs=Path(sys.argv[1]) / "ray"):
+        threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), signal.SIGTERM)).start()
+        print("trained", flush=True)
+    print("asked:", asked())
+"""
+
+
+@pytest.mark.parametrize("after", [0.5, 0.8, 1.1])
+def test_a_kill_while_ray_ends_is_noted(tmp_path: Path, after: float) -> None:
+    """All is trained and saved by then: the stage goes on to its `done`, and ended without a word before."""
+    command = [sys.executable, "-c", LAST_SECOND, tmp_path, str(after)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+    assert (told.returncode, told.stdout) == (0, "trained\nasked: 15\n"), told.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -218,6 +218,18 @@ def test_of_a_target_that_nothing_makes_it_says_what_there_is(monkeypatch: pytes
     assert in_words("another message") == "another message"
 
 
+def test_of_a_rule_of_many_files_it_says_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done = call([sys.executable, "-m", "zgcm.cli", "run", "-n", "sft", "rl", "--directory", tmp_path])
+    said = done.stdout + done.stderr
+    assert (
+        "zgcm: That is a step of each stage or file, and no target alone. at: rl. expected: a stage (pre"
+        in said
+    )
+    assert "wildcards" not in said and "WorkflowError" not in said
+
+
 def test_a_reader_who_leaves_ends_no_run(tmp_path: Path) -> None:
     """`zgcm run -n | head -1`"""
     target = "results/corpus/demo_traces/00000.jsonl.zst"

@@ -106,7 +106,7 @@ EXECUTION = {
         "rl_math": {
             "rollout": {"engines": 2},
             "reward": {"workers": 1},
-            "resources": {"cpus_per_process": 1},
+            "resources": {"cpus_per_process": 3},
         },
     },
 }

@@ -28,6 +28,8 @@ SAID_BETTER = ("CalledProcessError", "At least one job did not complete")  # by 
 
 begun: list[str] = []
 """What the jobs that this process started do."""
+asked: list[str] = []
+"""The targets of the command line, as the user wrote them: Snakemake's errors do not all name them."""
 
 
 class Teller(LogHandlerBase):
@@ -117,16 +119,21 @@ def recipe_of_workflow() -> Recipe:
 
 
 def in_words(message: str) -> str:
-    """A message of Snakemake's. Of a target that no rule makes it does not say what there is instead."""
+    """A message of Snakemake's. Of a target that nothing makes, or a rule of many files, it does
+    not say what there is instead."""
     unknown = re.search(r"^No rule to produce (.+?) \(if you use input functions", message, re.M)
-    if unknown is None:
+    if unknown is None and "Target rules may not contain wildcards" not in message:
         return message
     stages = list(recipe_of_workflow().stages)
-    target = unknown[1]
+    target = (
+        unknown[1] if unknown else ", ".join(word for word in asked if "/" not in word and word not in stages)
+    )
     name = target.removeprefix(f"{Layout().root}/").removesuffix("/done")
     near = difflib.get_close_matches(name, stages, n=1, cutoff=0.6)
     error = ZgcmError(
-        "Nothing makes this target",
+        "Nothing makes this target"
+        if unknown
+        else "That is a step of each stage or file, and no target alone",
         where=target,
         expected=f"a stage ({', '.join(stages)}), or a file below results/",
         hint=f"if {near[0]} is meant: zgcm run {near[0]}" if near else "zgcm run -n lists the steps",

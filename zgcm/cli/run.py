@@ -57,6 +57,7 @@ def run(
     given = arguments(recipe, cores, directory, context.args)
     files, targets = checked.check(given, directory, SNAKEFILE.parent)
     argv = arguments(files, cores, directory, [targets.get(word, word) for word in context.args])
+    progress.asked[:] = targets
     if dry_run:
         raise typer.Exit(snakemake([*argv, "--dry-run"], dryrun))
     began = time.monotonic()

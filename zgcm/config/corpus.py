@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from zgcm.config.base import Place, Section, execution
+from zgcm.config.base import Count, Place, Section, execution
 
 Category = Literal["code", "web", "agentic", "instruction", "math", "reasoning", "pdf_ocr", "general_text"]
 GovernanceStage = Literal["pretrain", "midtrain", "posttrain"]
@@ -22,8 +22,6 @@ Decision = Literal["keep", "review", "drop"]
 Policy = Literal["keep", "review", "redact", "drop"]
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 STAGES: tuple[GovernanceStage, ...] = get_args(GovernanceStage)
-ShardCount = Annotated[int, Field(gt=0, le=100_000)]
-"""Shards are called 00000 to 99999."""
 
 
 def _json_values(values: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +163,7 @@ class DemoSource(_Source):
     content: Literal["code", "prose", "arithmetic", "conversations", "traces", "programs", "instructions"]
     """Python sources, documentation prose, worked additions, conversations about them, tool use,
     conversations about one-line functions, or with demands on the form of an answer."""
-    shards: ShardCount = 1
+    shards: Count = 1
     """Number of raw files to build."""
     documents: PositiveInt
     """Documents in all, spread evenly over the shards."""
@@ -215,7 +213,7 @@ class FileSource(_OthersSource):
     """Paths, one shard each, in this order; they are identity. Or give `lock`: then content is, paths not."""
     lock: Place | None = execution(None)
     """Written by `zgcm sources lock`: files with sizes and digests. Its content is identity, its path not."""
-    shards_per_file: ShardCount = 1
+    shards_per_file: Count = 1
     """Read each file as so many shards, split on the fly: plain files and parquet by ranges, compressed ones
     by taking every n-th line."""
 
@@ -306,7 +304,7 @@ class Mix(Section):
     _targets and _cu_seqlens), a shard each. Content is identity, paths are not."""
     tokens: PositiveInt | None = None
     """Quota by the training tokenizer; absent: everything once."""
-    shards: ShardCount = 1
+    shards: Count = 1
     """Number of output files; a document's file is chosen by a hash of its id."""
     order: Literal["curriculum", "shuffled", "listed"] = "shuffled"
     """curriculum: by lexical complexity, code and mathematics interleaved; listed: source order."""
@@ -331,7 +329,7 @@ class Mix(Section):
     """Packed mixes: length of a packed sequence."""
     assumed: bool = execution(False)
     """The weights were never published; dry run, --print-argv and report say so."""
-    threads: PositiveInt = execution(1)
+    threads: Count = execution(1)
     """Of deduplication and sampling."""
 
     @model_validator(mode="before")

@@ -65,6 +65,7 @@ def rl_machine_problems(model: Model, at: str, stage: RLStage) -> Iterator[str]:
             f"{asked.gpus_per_node} GPUs hold {asked.gpus_per_node // tp * asked.nodes} engines of {tp}, "
             f"not {engines}"
         )
+    yield from _cores(at, stage)
     if asked.on_cpu and stage.learner.attention != "sdpa":
         yield (
             f"{at}.learner.attention: {stage.learner.attention} needs GPUs, and resources.gpus_per_node is "
@@ -72,6 +73,27 @@ def rl_machine_problems(model: Model, at: str, stage: RLStage) -> Iterator[str]:
         )
     yield from _weight_transfer(at, stage)
     yield from _difficulty(at, stage)
+
+
+def _cores(at: str, stage: RLStage) -> Iterator[str]:
+    """Without GPUs, engines and learner processes take cores and memory."""
+    asked, cores = stage.resources, stage.resources.nodes * stage.resources.cores_per_node
+    if not asked.on_cpu:
+        return
+    for key, number in (
+        ("rollout.engines", stage.rollout.engines),
+        ("learner.processes", stage.learner.processes),
+    ):
+        if number > cores:
+            yield (
+                f"{at}.{key}: {number} on CPUs, and resources.nodes x processes_per_node x cpus_per_process "
+                f"are {cores} cores"
+            )
+    cache, memory = stage.rollout.engines * (stage.rollout.kv_cache_mb or 0), asked.nodes * asked.mem_mb
+    if cache > memory:
+        yield (
+            f"{at}.rollout.kv_cache_mb: {cache} MB of all engines, and resources.nodes x mem_mb are {memory}"
+        )
 
 
 def _weight_transfer(at: str, stage: RLStage) -> Iterator[str]:

@@ -74,7 +74,8 @@ def _unknown_key(key: str, section: type[Section] | None, path: str, found: Any)
     near = [] if elsewhere else near
     guess = f"did you mean {near[0]!r}? " if near else f"did you mean {elsewhere}? " if elsewhere else ""
     if elsewhere == path:
-        owners = [item.variant for item in sections() if key in item.model.model_fields and item.variant]
+        here = {item.path for item in sections() if item.model is section}
+        owners = [item.within for item in sections() if item.path in here and key in item.model.model_fields]
         guess = f"it belongs to {' or '.join(dict.fromkeys(owners))}; "
     return f"unknown key (found {short(found)}); {guess}allowed here: {', '.join(known)}"
 

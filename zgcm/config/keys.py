@@ -24,6 +24,8 @@ class KeySection:
     model: type[Section]
     variant: str
     """`kind: hub` where several models share the path, else empty."""
+    within: str
+    """The variant of the section itself, else of the nearest one around it that has one."""
     execution: bool
     """The whole section never decides a result."""
 
@@ -65,14 +67,17 @@ def sections() -> tuple[KeySection, ...]:
     return tuple(_walk("", Recipe, False))
 
 
-def _walk(path: str, model: type[Section], execution: bool, variant: str = "") -> Iterator[KeySection]:
-    yield KeySection(path, model, variant, execution)
+def _walk(
+    path: str, model: type[Section], execution: bool, variant: str = "", within: str = ""
+) -> Iterator[KeySection]:
+    within = variant or within
+    yield KeySection(path, model, variant, within, execution)
     for name, field in model.model_fields.items():
         inner = list(inner_sections(field))
         for below, section in inner:
             at = ".".join(part for part in (path, name, below) if part)
             label = "kind: " + " or ".join(map(str, tags(section))) if len(inner) > 1 else ""
-            yield from _walk(at, section, execution or is_execution(field), label)
+            yield from _walk(at, section, execution or is_execution(field), label, within)
 
 
 @cache

@@ -3,21 +3,21 @@
 `zgcm.config.crosscheck_machines` says whether it suffices for what a stage starts there.
 """
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import PositiveInt
 
-from zgcm.config.base import Section, execution
+from zgcm.config.base import Count, Section, execution
 
 
 class Resources(Section):
     """What one job of a step asks the scheduler for. Never identity."""
 
-    nodes: PositiveInt = execution(1)
+    nodes: Count = execution(1)
     """Machines."""
-    gpus_per_node: NonNegativeInt = execution(0)
+    gpus_per_node: int = execution(0, ge=0, le=1024)
     """GPUs of each; 0: CPU only."""
-    processes_per_node: PositiveInt = execution(1)
+    processes_per_node: Count = execution(1)
     """Trainer processes on a node: its GPUs, or CPU ranks on a laptop."""
-    cpus_per_process: PositiveInt = execution(1)
+    cpus_per_process: Count = execution(1)
     """CPU cores of each process."""
     mem_mb: PositiveInt = execution(2000)
     """Memory of a node."""

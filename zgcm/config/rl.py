@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from zgcm.config.base import Decay, Place, Section, Seed, execution
+from zgcm.config.base import Count, Decay, Place, Section, Seed, Url, execution
 from zgcm.config.resources import Resources
 from zgcm.config.stages import _Stage
 
@@ -96,9 +96,9 @@ class Rollout(Section):
     """Of the engine's weights and cache."""
     max_model_len: PositiveInt = 98304
     """Longest prompt and response an engine accepts."""
-    engines: PositiveInt = execution(1)
+    engines: Count = execution(1)
     """vLLM engines in parallel."""
-    tensor_parallel: PositiveInt = execution(1)
+    tensor_parallel: Count = execution(1)
     """GPUs of one engine."""
     gpu_memory_utilization: float = execution(0.88, gt=0, le=1)
     """Share of a GPU's memory an engine takes."""
@@ -129,7 +129,7 @@ class Difficulty(Section):
     """Prompts solved more often are left out; 1: none."""
     assumed: bool = execution(False)
     """The bounds were never published: dry run and report say so."""
-    shards: PositiveInt = execution(1)
+    shards: Count = execution(1)
     """Jobs that share the prompts, each with an engine of its own. Their number changes no result."""
     resources: Resources = execution(Resources(mem_mb=4000))
     """What one of these jobs asks the scheduler for."""
@@ -173,8 +173,8 @@ class Sandbox(Section):
     """MiB that a program's process may take."""
     slots: Annotated[int, Field(ge=1, le=256)] | None = execution(None)
     """Programs at a time. Absent: one a core, at most 32; of a service at `url`: 32 requests at a time."""
-    url: Place | None = execution(None)
-    """A service that runs already. Absent: the stage starts one of its own and stops it."""
+    url: Url | None = execution(None)
+    """A service that runs already: http://HOST:PORT. Absent: the stage starts one of its own and stops it."""
     token_file: Place | None = execution(None)
     """With `url`: file of mode 0600 that holds its token. Absent: $ZGCM_CODE_SANDBOX_TOKEN."""
     request_timeout: PositiveInt = execution(300)
@@ -199,7 +199,7 @@ class Reward(Section):
     """Mathematics: relative error forgiven where an answer or its label is a decimal. 0: none."""
     verify_timeout: PositiveFloat = execution(8.0)
     """Seconds for one verification of mathematics or of instructions; then its process is killed."""
-    workers: PositiveInt = execution(1)
+    workers: Count = execution(1)
     """Killable verifier processes."""
     sandbox: Sandbox = Sandbox()
     """Code: where programs run, and their limits."""
@@ -256,7 +256,7 @@ class Learner(Section):
     """Recompute activations in the backward pass."""
     disable_dropout: bool = True
     """The model has none; kept from the published configuration."""
-    processes: PositiveInt = execution(1)
+    processes: Count = execution(1)
     """FSDP2 ranks."""
     timeout: PositiveInt = execution(14400)
     """Seconds for one call: a step, the log-probabilities of a batch, a save or a load."""

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from zgcm.config.base import Decay, Place, Section, Seed, execution
+from zgcm.config.base import Count, Decay, Place, Section, Seed, execution
 from zgcm.config.resources import Resources
 
 
@@ -118,11 +118,11 @@ class Schedule(Section):
 class Parallel(Section):
     """Layout of the ranks. TP is identity (block-wise Muon depends on it); the rest is execution."""
 
-    tensor: PositiveInt = 1
+    tensor: Count = 1
     """TP: ranks that share each matrix."""
-    pipeline: PositiveInt = execution(1)
+    pipeline: Count = execution(1)
     """PP: ranks that share the layers."""
-    context: PositiveInt = execution(1)
+    context: Count = execution(1)
     """CP: ranks that share a sequence."""
     context_comm: Literal["a2a", "p2p", "allgather"] = execution("a2a")
     """How context-parallel ranks exchange keys and values."""
@@ -271,9 +271,9 @@ class TrainStage(_Stage):
     """Experiment trackers to log to beside TensorBoard; each must be installed."""
     log_interval: PositiveInt = execution(10)
     """Iterations between lines of the engine's log; loss.jsonl has every one."""
-    dataloader_workers: NonNegativeInt = execution(4)
+    dataloader_workers: int = execution(4, ge=0, le=1024)
     """Reader processes a rank."""
-    dataset_builder_threads: PositiveInt = execution(8)
+    dataset_builder_threads: Count = execution(8)
     """Threads that open shards."""
     dataloader_prefetch: PositiveInt | None = execution(None)
     """Batches a worker reads ahead."""

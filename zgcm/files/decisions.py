@@ -53,6 +53,22 @@ def added(summaries: Iterable[dict[str, Any]]) -> dict[str, int]:
     return dict(sum((Counter(summary["left_out"]) for summary in summaries), Counter[str]()))
 
 
+def require_some(documents: int, left_out: dict[str, int], where: str) -> None:
+    """Raises ZgcmError where all records that were read are left out for their decision."""
+    if documents or not left_out:
+        return
+    remedies = (
+        ["--include review takes those for review, after a look at them"] if "review" in left_out else []
+    )
+    raise ZgcmError(
+        "Every record is left out for its decision",
+        where=where,
+        found=", ".join(f"{count:,} of decision {decision}" for decision, count in sorted(left_out.items())),
+        expected="records of decision keep",
+        hint="; or ".join([*remedies, "bring others: zgcm clean says why it drops a record"]),
+    )
+
+
 def words(left_out: dict[str, int]) -> str:
     """The end of a verb's line: "; left out: 3 of decision review (--include review takes them)"."""
     if not left_out:

@@ -119,7 +119,7 @@ def mix_files(
             )
             for path, name in zip(paths, names, strict=True)
         ]
-        run_all(
+        reports = run_all(
             prepare, jobs, fanout, lambda job, report: say(f"{job.index.path}: {report['tokens']:,} tokens")
         )
         keys = {**KEYS, "include": list(include)}
@@ -127,7 +127,10 @@ def mix_files(
         recipe = small_recipe(sources, {MIX: mix})
         with in_own_words(f"mixes.{MIX}", str(output), option):
             reasons = deduplicate(recipe, layout, MIX)
-            plan = {**plan_mix(recipe, layout, MIX, facts), "left_out": decisions.of_reasons(reasons)}
+            left_out = decisions.of_reasons(reasons)
+            read = sum(report["documents"] for report in reports)
+            decisions.require_some(read - sum(left_out.values()), left_out, ", ".join(inputs[:3]))
+            plan = {**plan_mix(recipe, layout, MIX, facts), "left_out": left_out}
         layout.finished.unlink(missing_ok=True)  # it describes all shards: none must be replaced beneath it
         for shard in mix_shards(recipe, MIX):
             gather_shard(layout, MIX, shard, facts)

@@ -66,6 +66,8 @@ def pack_files(
             for path, source in zip(paths, sources, strict=True)
         ]
         reports = run_all(index_file, jobs, fanout, lambda job, report: say(index_line(job, report)))
+        left_out, where = decisions.added(reports), ", ".join(inputs[:3])
+        decisions.require_some(sum(report["documents"] for report in reports), left_out, where)
         counts = np.array([report["documents"] for report in reports])
         rows = np.concatenate([np.arange(count, dtype=np.int32) for count in counts])
         write_columns(
@@ -79,11 +81,11 @@ def pack_files(
         mix = Mix(kind="packed", sources=dict.fromkeys(sources, 1.0), sequence_length=length)
         recipe = small_recipe({}, {MIX: mix})
         layout.dataset(MIX).unlink(missing_ok=True)  # it must not describe what is being replaced
-        with in_own_words(f"mixes.{MIX}", ", ".join(inputs[:3]), lambda key: OPTIONS.get(key, key)):
+        with in_own_words(f"mixes.{MIX}", where, lambda key: OPTIONS.get(key, key)):
             pack_shard(recipe, layout, MIX, SHARD, any_facts(tokenizer))
         dataset = summarize(recipe, layout, MIX)
         shutil.rmtree(layout.indexed)
-        return {**dataset, "left_out": decisions.added(reports)}
+        return {**dataset, "left_out": left_out}
 
 
 def _index(layout: PackedLayout, source: str) -> IndexFiles:

@@ -19,7 +19,7 @@ OBJECT_STORE_BYTES = 256 << 20
 START_ATTEMPTS = 4
 ECHO_SECONDS = 1.0
 """A request comes twice, from terminal and workflow, and the second must not meet ray.shutdown, in
-which SIGTERM is the system's (zgcm.stopping.held): the process would end without a word."""
+which SIGTERM is the system's for some 3 ms (zgcm.stopping.held): the process would end without a word."""
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # actors without GPUs keep CUDA_VISIBLE_DEVICES as it is

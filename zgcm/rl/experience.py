@@ -3,7 +3,6 @@
 Axes: P prompts (groups), N responses a prompt, B = P x N responses.
 """
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -131,10 +130,6 @@ def by_domain(
             "truncated": mean([response.finish_reason == "length" for response in responses]),
         }
     return found
-
-
-def read_rewards(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "reward.jsonl").read_bytes().splitlines()]
 
 
 def policy_directory(run: Path, version: int) -> Path:

@@ -1,6 +1,5 @@
 """The policy as a torch module: load it, shard it, build its optimizers, save it for Hugging Face."""
 
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate
 
 from zgcm.config.rl import Learner as Settings
 from zgcm.errors import ZgcmError
-from zgcm.io import write_json
+from zgcm.io import read_json, write_json
 from zgcm.rundir.manifest import NAME as MANIFEST
 from zgcm.rundir.manifest import is_complete, write_manifest
 
@@ -126,7 +125,7 @@ def save_policy(directory: Path, state: Mapping[str, Tensor], like: Path, dtype:
         missing -= set(names)
     if missing:
         raise ZgcmError("The policy has tensors that its origin lacks", where=str(like), found=min(missing))
-    config = json.loads((directory / "config.json").read_bytes())
+    config = read_json(directory / "config.json")
     config["dtype"] = dtype
     config.pop("torch_dtype", None)
     write_json(directory / "config.json", config)

@@ -15,6 +15,7 @@ from typing import Any
 from zgcm.io import read_json, write_bytes, write_json
 from zgcm.rl.trajectory import Groups, Response
 from zgcm.rundir.manifest import is_complete, verify_manifest, write_manifest
+from zgcm.rundir.runs import read_lines
 
 Pending = Groups | None
 
@@ -69,8 +70,8 @@ def cut_back(path: Path, step: int) -> None:
     if not path.exists():
         return
     kept = []
-    for line in path.read_bytes().splitlines(keepends=True):
-        if not line.endswith(b"\n") or json.loads(line)["step"] > step:
+    for line, row in zip(path.read_bytes().splitlines(keepends=True), read_lines(path), strict=False):
+        if row["step"] > step:
             break
         kept.append(line)
     write_bytes(path, b"".join(kept))

@@ -11,10 +11,11 @@ from zgcm.config.recipe import Recipe
 from zgcm.io import read_json, write_json
 from zgcm.layout import Layout
 from zgcm.rl import attempts, catchup, contract, markers, recover, restarts, sync
-from zgcm.rl.experience import policy_directory, read_rewards
+from zgcm.rl.experience import policy_directory
 from zgcm.rl.prepare import Run, prepare_run, say
 from zgcm.rundir import owner
 from zgcm.rundir.manifest import is_complete, verify_manifest
+from zgcm.rundir.runs import read_lines
 from zgcm.stopping import deferring, end_if_asked
 
 
@@ -120,7 +121,7 @@ def result(run: Run, layout: Layout) -> dict[str, Any]:
                 "completions": stats[markers.COMPLETIONS],
             }
         )
-    rewards = read_rewards(run.directory)
+    rewards = list(read_lines(run.directory / "reward.jsonl"))
     return {
         "steps": run.stage.steps,
         "policy": str(policy.relative_to(layout.root)),

@@ -16,7 +16,6 @@ The schema's metadata says what the numbers were made with (`made_with`). The sa
 """
 
 import contextlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -29,7 +28,7 @@ from zgcm import identity
 from zgcm.config.recipe import Recipe
 from zgcm.config.rl import FilePrompts, RLStage
 from zgcm.errors import ZgcmError
-from zgcm.io import atomic_open, canonical_json, sha256_file
+from zgcm.io import atomic_open, canonical_json, parse_json, sha256_file
 from zgcm.layout import Layout
 
 MEASURED = pa.schema(
@@ -84,7 +83,7 @@ def read_made_with(path: Path) -> dict[str, str]:
             "A table of pass rates is missing", where=str(path), hint="run the step that makes it"
         )
     with _undamaged(path):
-        found = json.loads(pq.read_schema(path).metadata[MADE_WITH])
+        found = parse_json(pq.read_schema(path).metadata[MADE_WITH])
         made_with = {str(key): str(value) for key, value in found.items()}
     return made_with
 

@@ -1,13 +1,12 @@
 """Reads what a stage left behind: its run directory, losses, speed, and the facts of who ran it where."""
 
-import json
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json
+from zgcm.io import Object, parse_json, read_json
 from zgcm.layout import Layout
 
 
@@ -35,7 +34,7 @@ def last_written(run: Path) -> float:
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Rows of a JSON Lines file that may still be growing: an unfinished last line is left for next time.
 
-    Raises ZgcmError naming file and line when any other line is not JSON. A missing file has no rows.
+    Raises ZgcmError naming file and line when any other line is no JSON object. A missing file has no rows.
     """
     if not path.is_file():
         return
@@ -43,10 +42,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(stream, start=1):
             if not line.endswith(b"\n"):
                 return
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise ZgcmError("Not valid JSON", where=f"{path}:{number}", found=str(error)) from error
+            yield _row(line, f"{path}:{number}")
 
 
 def last_line(path: Path) -> dict[str, Any] | None:
@@ -56,12 +52,22 @@ def last_line(path: Path) -> dict[str, Any] | None:
     with path.open("rb") as stream:
         stream.seek(max(0, path.stat().st_size - 16384))
         lines = stream.read().split(b"\n")[:-1]
-    if not lines:
-        return None
+    return _row(lines[-1], f"{path} (last line)") if lines else None
+
+
+def _row(line: bytes, where: str) -> dict[str, Any]:
     try:
-        return json.loads(lines[-1])
+        row = parse_json(line)
     except ValueError as error:
-        raise ZgcmError("Not valid JSON", where=f"{path} (last line)", found=str(error)) from error
+        raise ZgcmError("Not valid JSON", where=where, found=str(error), hint="restore the file") from error
+    if not isinstance(row, dict):
+        raise ZgcmError(
+            "A line is no record", where=where, found=line[:40].decode(errors="replace").strip(),
+            expected="one JSON object a line", hint="restore the file",
+        )  # fmt: skip
+    known = Object(row)
+    known.file = Path(where)
+    return known
 
 
 def attempts(run: Path) -> list[dict[str, Any]]:

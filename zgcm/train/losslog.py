@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from zgcm.errors import ZgcmError
-from zgcm.io import write_bytes
+from zgcm.io import parse_json, write_bytes
 
 LOSS, SPEED = "loss.jsonl", "speed.jsonl"
 
@@ -35,7 +35,7 @@ def read_losses(run: Path) -> list[dict[str, Any]]:
                 expected="one JSON object a line",
                 hint="restore the file; `zgcm train` says what else can be done",
             )
-    return [json.loads(line) for line in lines]
+    return [parse_json(line) for line in lines]
 
 
 def check(run: Path, beginning: int, iteration: int, left_out: Iterable[tuple[int, int]]) -> None:
@@ -63,7 +63,7 @@ def check(run: Path, beginning: int, iteration: int, left_out: Iterable[tuple[in
 def iteration_of(line: bytes) -> int | None:
     """None for a line that is no whole record."""
     try:
-        record = json.loads(line)
+        record = parse_json(line)
         return int(record["iteration"]) if line.endswith(b"\n") else None
     except (ValueError, TypeError, KeyError):
         return None

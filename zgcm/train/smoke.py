@@ -5,7 +5,6 @@ and the losses are the real run's. It works in results/.smoke_STAGE, which is re
 left there goes with the next smoke run.
 """
 
-import json
 import shutil
 import statistics
 import sys
@@ -18,6 +17,7 @@ from zgcm.errors import ZgcmError
 from zgcm.io import write_json
 from zgcm.layout import Layout
 from zgcm.rundir import owner
+from zgcm.rundir.runs import read_lines
 from zgcm.stopping import Stopped
 from zgcm.train import losslog, stopped
 from zgcm.train.arguments import Options, megatron_argv, plan, train_stage
@@ -93,7 +93,7 @@ def facts(name: str, scratch: Path, outcome: Outcome, steps: int, stage_steps: i
     taken = losslog.read_losses(scratch)
     if outcome.returncode or len(taken) < steps:
         raise failure(name, scratch, outcome, len(taken), steps)
-    speeds = [json.loads(line) for line in lines(scratch / losslog.SPEED)]
+    speeds = list(read_lines(scratch / losslog.SPEED))
 
     def median(key: str) -> float | None:
         return statistics.median(speed[key] for speed in speeds) if speeds else None
@@ -107,10 +107,6 @@ def facts(name: str, scratch: Path, outcome: Outcome, steps: int, stage_steps: i
         "seconds_per_step": median("seconds_per_iteration"),
         "tokens_per_second": median("tokens_per_second"),
     }
-
-
-def lines(path: Path) -> list[bytes]:
-    return path.read_bytes().splitlines() if path.exists() else []
 
 
 def failure(name: str, scratch: Path, outcome: Outcome, taken: int, steps: int) -> ZgcmError:

@@ -8,7 +8,7 @@ killable process (zgcm.rl.rewards.worker): sympy may take for ever on `9^{9^{9^{
 import re
 
 from zgcm.rl.completion import boxed_spans, last_boxed
-from zgcm.rl.rewards.units import is_unit
+from zgcm.rl.rewards.sentence import last_value, unit_end
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _BETWEEN_BOXES = re.compile(
@@ -22,9 +22,6 @@ MOST_BOXES = 20
 """Of one answer. More are a model that repeats itself."""
 _MATH = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$|\\\(((?:(?!\\\().)+?)\\\)|\\\[((?:(?!\\\[).)+?)\\\]", re.S)
 """An opening that never closes ends at the next one: 60,000 of them are read in one pass."""
-_NUMBER = re.compile(
-    r"(?:(?<![A-Za-z0-9.)])[-−])?(?<![A-Za-z0-9_.])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+)?(?:\s*\\?%)?|(?<![A-Za-z0-9_.])\.\d+"
-)
 
 
 def candidate(answer: str) -> str:
@@ -32,7 +29,7 @@ def candidate(answer: str) -> str:
 
     Its last `\boxed{}`, or the last few where nothing but a comma or `and` stands between them (all of them
     are the answer). Without a box what follows "the answer is"; else the last formula of the last line, else
-    its last number and the unit after it, else the answer as it is.
+    its last number and what belongs to it, else the answer as it is.
     """
     boxes = boxed_spans(answer)
     if boxes:
@@ -53,23 +50,12 @@ def candidate(answer: str) -> str:
     last_line = text.splitlines()[-1] if text else ""
     formulas = list(_MATH.finditer(last_line))
     after = last_line[formulas[-1].end() :] if formulas else last_line
-    if re.search(r"[A-Za-z\u4e00-\u9fff]{2,}", after) and (numbers := list(_NUMBER.finditer(after))):
-        return _with_unit(after, numbers[-1])
+    if formulas and (end := unit_end(after, 0)):
+        return _inside(formulas[-1]) + after[:end]
+    value = last_value(after) if re.search(r"[A-Za-z\u4e00-\u9fff]{2,}", after) else None
+    if value is not None:
+        return value
     return _inside(formulas[-1]) if formulas else text
-
-
-def _with_unit(text: str, number: re.Match[str]) -> str:
-    """`5 cents` of "it costs 5 cents a day", `5` of "it takes 5 in all": with what is surely a unit."""
-    before = "\\$" if text[: number.start()].endswith("$") else ""
-    words = re.match(r"\s*(?:°\s*[CF]\b|[A-Za-z]+|([\u4e00-\u9fff]{1,5}))", text[number.end() :])
-    if words is None:
-        return before + number[0]
-    ends = range(words.end(), words.start(1), -1) if words[1] else [words.end()]
-    for end in ends:  # Chinese has no space after the unit
-        unit = words[0][:end]
-        if "°" in unit or is_unit(unit.strip()):
-            return before + number[0] + unit
-    return before + number[0]
 
 
 def _without_introduction(content: str) -> str:

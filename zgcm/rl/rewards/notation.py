@@ -64,7 +64,7 @@ _SYNONYMS = (
 def spelled(text: str) -> str:
     """LaTeX of an answer: math delimiters, spacing and sizes gone, one command for each notion, every
     argument in braces, no thousands separators."""
-    text = re.sub(r"([⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+)", lambda m: "^{" + m[1].translate(_SUPERSCRIPTS) + "}", text)
+    text = with_caret(text)
     text = re.sub(r"[¼½¾⅐-⅞]", _vulgar_fraction, text)
     text = unicodedata.normalize("NFKC", text)
     for symbol, command in _SYMBOLS.items():
@@ -80,6 +80,11 @@ def spelled(text: str) -> str:
     text = re.sub(r"(?<![\d/.^_{])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\d.])", r"\1\\frac{\2}{\3}", text)
     text = re.sub(r"(?<![\d.,])\d{1,3}(?: \d{3})+(?![\d ])", lambda m: m[0].replace(" ", ""), text)
     return _without_thousands(" ".join(text.split())).strip().rstrip(".。;").strip()
+
+
+def with_caret(text: str) -> str:
+    """`m²` as `m^{2}`."""
+    return re.sub(r"([⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+)", lambda m: "^{" + m[1].translate(_SUPERSCRIPTS) + "}", text)
 
 
 def _vulgar_fraction(match: re.Match[str]) -> str:

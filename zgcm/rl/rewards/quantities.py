@@ -2,8 +2,10 @@ r"""A written quantity: a value and what it counts. `5\text{ cm}`, `\$18`, `12.5
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
-from zgcm.rl.rewards.units import ABBREVIATIONS, BARE, NO_UNIT, Unit, contradict, joined, unit
+from zgcm.rl.rewards.units import ABBREVIATIONS, BARE, NO_UNIT, Unit, contradict, joined, pound_as, unit
+from zgcm.rl.rewards.words import plain
 
 _SCALES = {
     "hundred": 2,
@@ -18,12 +20,16 @@ _SCALES = {
 }
 _BARE = "|".join(map(re.escape, BARE))
 _POWER = r"(?:\^\{?([23])\}?)?"
+_KNOWN = rf"(?:(?:sq|cu|square|cubic)\b\.?\s+)?(?:{'|'.join(ABBREVIATIONS)}|L|{_BARE})"
+_PARTS = re.compile(r"(\d+(?:\.\d+)?)(\s*)([A-Za-z]+|[\u4e00-\u9fff]+)(?:\s*(?:,\s*)?(?:and\s+)?)")
 _SUFFIXES = (
     re.compile(r"(?P<value>.*[^\s\\])\s*\\?%"),
     re.compile(r"(?P<value>.*\S)\s*\^\{\\circ\}(?:\s*\\?(?:text\s*\{)?\s*(?P<scale>[CF])\s*\}?)?"),
     re.compile(rf"(?P<value>.*[\w)}}\]])\s*\\text\s*\{{(?P<unit>[^{{}}]*)\}}\s*{_POWER}"),
     re.compile(rf"(?P<value>.*[\d)}}\]])\s+(?P<unit>[A-Za-z]{{3,}}[A-Za-z /.-]*){_POWER}"),
-    re.compile(rf"(?P<value>-?[\d.]+)\s+(?P<unit>{'|'.join(ABBREVIATIONS)}){_POWER}"),
+    re.compile(
+        rf"(?P<value>-?[\d.]+)\s+(?P<unit>(?:{_KNOWN}(?:\^\{{?[23]\}}?)?(?:\s*/\s*| per ))*{_KNOWN}){_POWER}"
+    ),
     re.compile(
         rf"(?P<value>.*[\d)}}\]])\s*(?P<unit>(?:{_BARE})(?:(?:/| per )[a-z]+)?|m/[smh]){_POWER}", re.I
     ),
@@ -31,7 +37,7 @@ _SUFFIXES = (
 )
 _CURRENCY = re.compile(r"(?:US)?\s*\\(\$)|([€£¥])|(?<![A-Za-z])(USD|RMB|CNY|EUR|GBP)\s*(?=[\d.\\-])")
 _CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?(?:\s*(?:\\text\s*\{\s*)?([ap])\.?\s?m\.?\s*\}?)?", re.I)
-_OTHER_NUMBER = re.compile(
+OTHER_NUMBER = re.compile(
     r"^(?:squared|cubed)|\b(?:factorial|plus|minus|negative|over|below|point\s|half|halves"
     r"|(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth|millionth)s?\b|tens\b)"
     r"|\b(?:base|binary|octal|hexadecimal)\b|进制|(?<![a-z^])\d|半|分之|次方|的平方"
@@ -75,9 +81,10 @@ def _with_suffix(text: str) -> Quantity:
         if index == 1:
             plain = _TRIGONOMETRY.search(value)
             return Quantity(text) if plain else Quantity(value, unit(f"degree {match['scale'] or ''}"))
-        if _OTHER_NUMBER.search(match["unit"].lower().strip()):
+        words = re.sub(r"[{}]", "", match["unit"])
+        if OTHER_NUMBER.search(words.lower().strip()):
             break
-        value, words = _scaled(value, match["unit"])
+        value, words = _scaled(value, words)
         before = _with_suffix(value)
         return Quantity(before.value, joined(before.unit, unit(words, int(match[3] or 1))))
     return Quantity(text)
@@ -95,8 +102,27 @@ def _scaled(value: str, words: str) -> tuple[str, str]:
     return value, words
 
 
+def compound(text: str) -> Quantity | None:
+    """`1 hour 30 minutes` as 90 minutes: plain numbers of ever smaller units of a kind, none as large as the
+    unit before it. None for everything else, lists (`3 ft, 5 ft`) too."""
+    text = plain(text)
+    parts = _PARTS.findall(text) if re.fullmatch(rf"(?:{_PARTS.pattern}){{2,5}}", text) else []
+    if not parts or any(word in ABBREVIATIONS and not space for _, space, word in parts):
+        return None
+    units = [unit(word) for _, _, word in parts]
+    sizes = [Fraction(number) * each.factor for (number, _, _), each in zip(parts, units, strict=True)]
+    if not units[0].dimensions or any(each.dimensions != units[0].dimensions for each in units):
+        return None
+    if any(size >= larger.factor for size, larger in zip(sizes[1:], units, strict=False)):
+        return None
+    return Quantity(str(sum(sizes) / units[-1].factor), units[-1])
+
+
 def readings(found: Quantity, gold: Quantity) -> list[tuple[str, str]]:
     """Pairs of values of which one must be equal. Empty when the units contradict each other."""
+    found, gold = (
+        Quantity(item.value, pound_as(item.unit, side.unit)) for item, side in ((found, gold), (gold, found))
+    )
     one, other = found.unit, gold.unit
     pairs = [(found.value, gold.value)]
     if {one, other} == {DEGREE, RADIAN} or any(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from zgcm.rl.rewards.expressions import Unreadable, same_equation, same_formula, verified
 from zgcm.rl.rewards.notation import matching, spelled, split
-from zgcm.rl.rewards.quantities import clock, quantity, readings
+from zgcm.rl.rewards.quantities import clock, compound, quantity, readings
 from zgcm.rl.rewards.regions import is_region, region
 from zgcm.rl.rewards.words import as_number, choice, is_words, same_words
 
@@ -68,7 +68,7 @@ def _same(found: str, gold: str, tolerance: float) -> bool:
                 one, other,
                 lambda a, b: a.closed == b.closed and part(a.low, b.low) and part(a.high, b.high),
             )  # fmt: skip
-    for comparison in (_matrices, _clocks, _ratios, _lists, _equations):
+    for comparison in (_matrices, _clocks, _ratios, _compounds, _lists, _equations):
         verdict = comparison(found, gold, part)
         if verdict is not None:
             return verdict
@@ -295,6 +295,17 @@ def _clocks(found: str, gold: str, _: Same) -> bool | None:
     if not (one[2] and other[2]):
         return one[:2] == other[:2] and bool(re.search(r":|[ap]\.|\\text", found + gold, re.I))
     return one == other
+
+
+def _compounds(found: str, gold: str, part: Same) -> bool | None:
+    """`1 hour 30 minutes` and another time. A number without a unit is none: of hours or of minutes?"""
+    mixed = [compound(text) for text in (found, gold)]
+    if mixed == [None, None]:
+        return None
+    one, other = (each or quantity(text) for each, text in zip(mixed, (found, gold), strict=True))
+    if one.unit.dimensions != other.unit.dimensions:
+        return None
+    return any(part(a, b) for a, b in readings(one, other))
 
 
 def _ratios(found: str, gold: str, part: Same) -> bool | None:

@@ -7,7 +7,7 @@ Fraction(2500, 9)
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 _SIZES: dict[str, dict[str, str]] = {
@@ -19,15 +19,16 @@ _SIZES: dict[str, dict[str, str]] = {
     "calendar": {"month": "1", "year": "12", "decade": "120", "century": "1200"},
     "mass": {
         **{"mg": "1/1000", "g": "1", "kg": "1000", "t": "1000000"},
-        **{"ounce": "45359237/1600000", "pound": "45359237/100000"},
+        **{"ounce": "45359237/1600000", "pound": "45359237/100000", "lb": "45359237/100000"},
     },
+    "sterling": {"gbp": "1"},
     "dollars": {"dollar": "1", "cent": "1/100"},
     "yuan": {"元": "1", "角": "1/10"},
     "angle": {"degree": "1"},
     "percent": {"percent": "1"},
 }
 _VOLUMES = {"ml": "1/1000000", "l": "1/1000"}
-_MONEY = frozenset({"dollars", "yuan"})
+_MONEY = frozenset({"dollars", "yuan", "sterling"})
 _NAMES = {
     **{"millimeter": "mm", "centimeter": "cm", "decimeter": "dm", "meter": "m", "kilometer": "km"},
     **{"millimetre": "mm", "centimetre": "cm", "metre": "m", "kilometre": "km"},
@@ -35,12 +36,16 @@ _NAMES = {
     **{"millisecond": "ms", "sec": "s", "second": "s", "minute": "min", "hour": "h", "hr": "h"},
     **{"wk": "week", "yr": "year"},
     **{"gram": "g", "gm": "g", "kilogram": "kg", "kilo": "kg", "milligram": "mg", "ton": "t", "tonne": "t"},
-    **{"oz": "ounce", "lb": "pound", "£": "pound", "gbp": "pound"},
+    **{"oz": "ounce", "£": "gbp"},
     **{"liter": "l", "litre": "l", "milliliter": "ml", "millilitre": "ml"},
     **{"usd": "dollar", "$": "dollar", "buck": "dollar", "¢": "cent", "rmb": "元", "cny": "元", "yuan": "元"},
     **{"¥": "元", "€": "euro", "eur": "euro", "deg": "degree", "percentage": "percent"},
     **{"c": "celsius", "f": "fahrenheit", "k": "kelvin", "rad": "radian"},
     **{"people": "person", "men": "man", "women": "woman", "children": "child", "kid": "child"},
+    **{"buses": "bus", "gas": "gas", "gases": "gas", "viruses": "virus", "bonuses": "bonus"},
+    **{"tomatoes": "tomato", "potatoes": "potato", "mangoes": "mango", "heroes": "hero"},
+    **{"mice": "mouse", "geese": "goose", "teeth": "tooth", "dice": "die", "vertices": "vertex"},
+    **{"leaves": "leaf", "loaves": "loaf", "knives": "knife", "shelves": "shelf", "wolves": "wolf"},
     **{"厘米": "cm", "米": "m", "千米": "km", "公里": "km", "毫米": "mm", "分米": "dm"},
     **{"克": "g", "千克": "kg", "公斤": "kg", "吨": "t", "升": "l", "毫升": "ml", "度": "degree"},
     **{"秒": "s", "秒钟": "s", "分钟": "min", "小时": "h", "时": "h", "天": "day", "日": "day"},
@@ -83,7 +88,8 @@ NO_UNIT = Unit()
 def unit(words: str, power: int = 1) -> Unit:
     """Of the words after a number. `power` is that of the last one: the 2 of `\\text{m}^2`."""
     text = re.sub(r"[a-z]+", lambda word: _ONE_WORD.get(word[0], word[0]), words.lower())
-    text = re.sub(r"\bper\b|每", "/", text).replace("平方", " square ").replace("立方", " cubic ")
+    text = re.sub(r"\bper\b|每", "/", text.replace("per cent", "percent"))
+    text = text.replace("平方", " square ").replace("立方", " cubic ")
     found: set[str] = set()
     kinds: dict[str, int] = {}
     factor, known = Fraction(1), True
@@ -102,11 +108,6 @@ def unit(words: str, power: int = 1) -> Unit:
     of_money = len(kinds) > 1 and _MONEY & kinds.keys()  # what wages are per may be left out
     dimensions = tuple(sorted((kind, number) for kind, number in kinds.items() if number))
     return Unit(frozenset(found), dimensions if known and not of_money else None, factor)
-
-
-def is_unit(words: str) -> bool:
-    """Whether these are surely a unit, also in a sentence: `in` may be a preposition there."""
-    return bool(unit(words).dimensions) and words.lower() not in ABBREVIATIONS
 
 
 def _size(name: str) -> tuple[str, int, Fraction] | None:
@@ -155,6 +156,17 @@ def joined(one: Unit, other: Unit) -> Unit:
     if one.words >= other.words or other.words >= one.words:
         return max(one, other, key=lambda each: len(each.words))
     return Unit(one.words | other.words, None, Fraction(1))
+
+
+def pound_as(one: Unit, other: Unit) -> Unit:
+    """The first with the word pound, a weight or money, read as the other side means it (lb or £)."""
+    if "pound" not in one.words and "/pound" not in one.words:
+        return one
+    for meant in ("gbp", "lb"):
+        if meant in other.words or f"/{meant}" in other.words:
+            words = frozenset(word.replace("pound", meant) for word in one.words)
+            return Unit(words, None, Fraction(1)) if meant == "gbp" else replace(one, words=words)
+    return one
 
 
 def contradict(one: Unit, other: Unit) -> bool:
