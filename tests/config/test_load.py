@@ -162,6 +162,9 @@ def test_a_key_of_stage_defaults_is_named_once_and_where_it_stands(refused: Refu
         ("a: !!python/object:os.system {}", ["could not determine a constructor"]),
         ("a: 2026-13-01", ["A value is not what it looks like to YAML", "put it in quotes"]),
         ("a: \x01", ["Not valid YAML"]),
+        pytest.param("a: " + "[" * 200_000, ["nested too deeply"], id="200,000 brackets"),
+        pytest.param("[" * 900 + "]" * 900, ["nested too deeply"], id="900 closed brackets"),
+        pytest.param("{a: " * 900 + "1" + "}" * 900, ["nested too deeply"], id="900 mappings"),
     ],
 )
 def test_odd_yaml(tmp_path: Path, text: str, parts: list[str]) -> None:

@@ -58,6 +58,11 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
         ) from error
     except yaml.YAMLError as error:
         raise ZgcmError("Not valid YAML", where=str(path), found=" ".join(str(error).split())) from error
+    except RecursionError as error:
+        raise ZgcmError(
+            "Lists and mappings are nested too deeply", where=str(path), expected="some ten levels",
+            hint="look for a bracket that is never closed",
+        ) from error  # fmt: skip
     except ValueError as error:  # a date or number that only looks right: 2026-13-01
         raise ZgcmError(
             "A value is not what it looks like to YAML",
