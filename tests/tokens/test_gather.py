@@ -5,7 +5,7 @@ import pytest
 from zgcm.corpus.dedup import deduplicate
 from zgcm.corpus.mix import plan_mix
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json, sha256_file
+from zgcm.io import read_json, sha256_file, write_json
 from zgcm.tokens import gather
 from zgcm.tokens.gather import gather_shard
 from zgcm.tokens.indexed import data_path, open_indexed
@@ -82,4 +82,12 @@ def test_a_damaged_selection_is_named(planned):
     path = layout.selection("text_mix", "00000")
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ZgcmError, match=r"selection/00000\.parquet.*zgcm mix text_mix"):
+        gather_shard(layout, "text_mix", "00000")
+
+
+@pytest.mark.parametrize("shards", [None, [], "x", {}, {"00000": 5}, {"00000": {}}])
+def test_a_plan_that_does_not_know_the_selection_is_an_error(planned, shards):
+    _, layout = planned
+    write_json(layout.plan("text_mix"), {**read_json(layout.plan("text_mix")), "shards": shards})
+    with pytest.raises(ZgcmError, match=r"not the one that the plan describes.*zgcm mix text_mix"):
         gather_shard(layout, "text_mix", "00000")

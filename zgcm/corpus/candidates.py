@@ -125,7 +125,7 @@ def _index_digest(layout: Layout, source: str, shard: str, tokenizer: str) -> st
     if report["tokenizer"] != tokenizer:
         raise ZgcmError(
             "A shard was tokenized with another tokenizer", where=str(path),
-            found=f"tokenizer {report['tokenizer'][:12]}", expected=f"tokenizer {tokenizer[:12]}",
+            found=f"tokenizer {str(report['tokenizer'])[:12]}", expected=f"tokenizer {tokenizer[:12]}",
             hint=f"index it again: zgcm index {source} {shard}",
         )  # fmt: skip
     return report["bin_sha256"]

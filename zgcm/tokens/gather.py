@@ -69,9 +69,9 @@ def selected(layout: Layout, mix: str, shard: str) -> Iterator[list[Reference]]:
         raise ZgcmError("A selection is missing", where=str(path), hint=f"make it with: {made_by}")
     check_columns(path, SELECTION, made_by=made_by)
     if layout.plan(mix).exists():
-        planned = (
-            read_json(layout.plan(mix), made_by=made_by)["shards"].get(shard, {}).get("selection_sha256")
-        )
+        shards = read_json(layout.plan(mix), made_by=made_by)["shards"]
+        entry = shards.get(shard) if isinstance(shards, dict) else None
+        planned = entry.get("selection_sha256") if isinstance(entry, dict) else None
         if (found := sha256_file(path)) != planned:
             raise ZgcmError(
                 "A selection is not the one that the plan describes", where=str(path),
