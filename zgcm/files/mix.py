@@ -43,13 +43,13 @@ class MixedLayout(ComparedLayout):
     selections and the plan lie in DIR/.compared until all is done."""
 
     def index_prefix(self, source: str, shard: str) -> Path:
-        return self.compared / source
+        return self.compared / "index" / source
 
     def plan(self, mix: str) -> Path:
-        return self.compared / "plan.json"
+        return self.compared / "selection" / "plan.json"
 
     def kept(self, mix: str) -> Path:
-        return self.compared / "kept.fingerprints"
+        return self.compared / "selection" / "kept.fingerprints"
 
     def selection(self, mix: str, shard: str) -> Path:
         return self.compared / "selection" / f"{shard}.parquet"
