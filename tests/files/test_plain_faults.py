@@ -186,6 +186,29 @@ def test_files_called_like_what_lies_between_are_mixed_too(call, place, monkeypa
     assert outputs(place / "again") == outputs(place / "whole")
 
 
+@pytest.mark.parametrize(("verb", "key"), [("clean", "in"), ("clean", "found"), ("decontaminate", "removed")])
+@pytest.mark.parametrize("value", [None, "x", -1.5])
+def test_a_summary_edited_by_hand_is_made_again(call, place, verb, key, value):
+    call(verb, *VERBS[verb], "--output", "out")
+    before = outputs(place / "out")
+    summary = next(path for path in Path("out").glob("one.*.json"))
+    summary.write_text(json.dumps({**json.loads(summary.read_text()), key: value}))
+    call(verb, *VERBS[verb], "--output", "out")
+    assert outputs(place / "out") == before
+
+
+@pytest.mark.parametrize(
+    ("verb", "file", "content"),
+    [("dedup", "dedup.json", '{"files": 5}'), ("dedup", "dedup.json", '{"files": [{"file": 5}]}'),
+     ("mix", "plan.json", '{"shards": null}'), ("mix", "plan.json", "[]")],
+)  # fmt: skip
+def test_a_damaged_summary_of_all_files_is_named(call, place, verb, file, content):
+    Path("out").mkdir()
+    Path("out", file).write_text(content)
+    with pytest.raises(ZgcmError, match=rf"not what its name says.*out/{file}.*to do: restore it"):
+        call(verb, *VERBS[verb][:2], *(VERBS[verb][4:] if verb == "mix" else ()), "--output", "out")
+
+
 def test_results_of_other_files_are_not_left_among_new_ones(call, place):
     call("dedup", "one.jsonl", "two.jsonl", "--output", "out")
     with pytest.raises(ZgcmError, match=r"records of other files.*found: two\. expected: one"):

@@ -28,6 +28,8 @@ from zgcm.records import open_records, read_numbered
 from zgcm.records.find import require_regular
 from zgcm.versions import VERSIONS
 
+KINDS = {"in": int, "removed": int, "left_out": dict, "evaluations": dict}
+
 
 @dataclass(frozen=True)
 class DecontaminateJob:
@@ -80,7 +82,7 @@ def _decontaminate(job: DecontaminateJob) -> Summary:
     summary_path = job.output / f"{job.name}.decontamination.json"
     stamped = stamp(job.path, evaluations=evaluation_set(job.section), text_fields=list(job.text_fields),
                     include=list(job.include), version=VERSIONS["decontaminate"])  # fmt: skip
-    if (known := finished(summary_path, stamped, [clean, removed])) is not None:
+    if (known := finished(summary_path, stamped, [clean, removed], KINDS)) is not None:
         return {**known, "skipped": True}
     summary_path.unlink(missing_ok=True)
     index = read_evaluations(job.section)

@@ -28,7 +28,7 @@ from zgcm.files.plain import (
     require_records,
     small_recipe,
 )
-from zgcm.io import read_json, write_json
+from zgcm.io import DAMAGED, read_json, write_json
 from zgcm.layout import mix_shards
 from zgcm.records import FORMATS
 from zgcm.tokens.gather import gather_shard
@@ -144,6 +144,11 @@ def option(key: str) -> str:
 def _refuse_other_shards(finished: Path, shards: list[str]) -> None:
     """An earlier mix of more shards would leave some that nobody can tell from the new ones."""
     known = read_json(finished)["shards"] if finished.is_file() else {}
+    if not isinstance(known, dict):
+        raise ZgcmError(
+            "A file is not what its name says", where=str(finished), found=f"shards: {known}"[:80],
+            expected="shards: {NUMBER: ...}", hint=DAMAGED,
+        )  # fmt: skip
     if others := sorted(set(known) - set(shards)):
         raise ZgcmError(
             "The output holds shards of another mix", where=str(finished), found=", ".join(others[:5]),
