@@ -140,6 +140,7 @@ def test_what_json_does_not_have_is_never_written(value):
 def test_reading_json_names_the_file(tmp_path):
     with pytest.raises(ZgcmError, match="missing"):
         io.read_json(tmp_path / "absent.json")
-    (tmp_path / "bad.json").write_text("{")
-    with pytest.raises(ZgcmError, match=r"bad\.json"):
-        io.read_json(tmp_path / "bad.json")
+    for content in ("{", "[" * 100_000):
+        (tmp_path / "bad.json").write_text(content)
+        with pytest.raises(ZgcmError, match=r"Not valid JSON.*bad\.json"):
+            io.read_json(tmp_path / "bad.json")

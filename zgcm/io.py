@@ -222,7 +222,7 @@ def read_json(path: Path, *, made_by: str = "", kind: type = dict) -> Any:
     except FileNotFoundError as error:
         hint = f"make it with: {made_by}" if made_by else "run the step that makes it"
         raise ZgcmError("A file is missing", where=str(path), hint=hint) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter of 1,000 brackets and more
         raise ZgcmError("Not valid JSON", where=str(path), found=str(error), hint=DAMAGED) from error
     if not isinstance(value, kind):
         raise ZgcmError(

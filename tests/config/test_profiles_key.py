@@ -162,7 +162,7 @@ def cleaned_by(checkout, source):
     (checkout / "notes.jsonl").write_text('{"text": "Words of a note that is long enough to be kept."}\n')
     keys = {"stage": "pretrain", "category": "general_text", "profile": "./mine.py"}
     file_source(checkout / "notes.jsonl", keys)
-    return clean_file(CleanJob(checkout / "notes.jsonl", "notes", checkout / "out", keys))
+    return clean_file(CleanJob(checkout / "notes.jsonl", "notes", CleanedLayout(checkout / "out"), keys))
 
 
 @pytest.mark.parametrize(

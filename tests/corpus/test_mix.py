@@ -5,6 +5,7 @@ import tracemalloc
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -263,6 +264,20 @@ def test_an_index_of_another_tokenizer_is_refused(layout, tmp_path):
     make_tokenizer(make_recipe(SHARDS, vocab_size=380), copy)
     with pytest.raises(ZgcmError, match=r"tokenized with another tokenizer.*zgcm index web 00000"):
         planned(copy, {"m": {"sources": {"web": 1}}})
+
+
+def test_rows_left_out_that_do_not_exist_are_an_error(layout, tmp_path):
+    import shutil
+
+    shutil.copytree(layout.root, tmp_path / "copy")
+    copy = Layout(tmp_path / "copy")
+    recipe = make_recipe(SHARDS, {"m": {"sources": {"web": 1}}}, categories=CATEGORIES)
+    deduplicate(recipe, copy, "m")
+    path = copy.duplicates("m")
+    row = {"source": "web", "shard": "00000", "row": 10**6, "reason": "exact_duplicate"}
+    pq.write_table(pa.Table.from_pylist([row], pq.read_schema(path)), path)
+    with pytest.raises(ZgcmError, match=r"rows out that do not exist.*duplicates\.parquet.*zgcm dedup m"):
+        plan_mix(recipe, copy, "m")
 
 
 def test_the_order_of_sources_is_identity():

@@ -18,7 +18,7 @@ import pytest
 from plain_texts import texts
 
 from zgcm.errors import ZgcmError
-from zgcm.files import plain
+from zgcm.files import mix, plain
 from zgcm.records import read_records, write_records
 from zgcm.records.rows import write_rows
 
@@ -179,6 +179,48 @@ def test_pipes_and_broken_links_are_told_apart_from_missing_files(call, place, v
         }.get(verb) or [verb, file, *VERBS[verb][1 if verb == "pack" else 2 :], "--output", "out"]
         with pytest.raises(ZgcmError, match=message):
             call(*command)
+
+
+def test_files_called_like_what_lies_between_are_mixed_too(call, place, monkeypatch):
+    """A file called kept lost its fingerprints to the mix's own, and a.index took the place of a's index."""
+    names = ("kept", "plan", "selection", "index", "a", "a.index")
+    for number, name in enumerate(names):
+        write_records(Path(f"{name}.jsonl"), [{"text": text} for text in texts(20, seed=number)])
+    command = ["mix", *(f"{name}.jsonl" for name in names), "--tokenizer", "tokenizer", "--output"]
+    whole = json.loads(call(*command, "whole", "--json").stdout)
+    assert all(whole["sources"][name]["documents"] for name in names)
+
+    def killed(*_):
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="killed"):
+        patch.setattr(mix, "gather_shard", killed)
+        call(*command, "again")
+    call(*command, "again")
+    assert outputs(place / "again") == outputs(place / "whole")
+
+
+@pytest.mark.parametrize(("verb", "key"), [("clean", "in"), ("clean", "found"), ("decontaminate", "removed")])
+@pytest.mark.parametrize("value", [None, "x", -1.5])
+def test_a_summary_edited_by_hand_is_made_again(call, place, verb, key, value):
+    call(verb, *VERBS[verb], "--output", "out")
+    before = outputs(place / "out")
+    summary = next(path for path in Path("out").glob("one.*.json"))
+    summary.write_text(json.dumps({**json.loads(summary.read_text()), key: value}))
+    call(verb, *VERBS[verb], "--output", "out")
+    assert outputs(place / "out") == before
+
+
+@pytest.mark.parametrize(
+    ("verb", "file", "content"),
+    [("dedup", "dedup.json", '{"files": 5}'), ("dedup", "dedup.json", '{"files": [{"file": 5}]}'),
+     ("mix", "plan.json", '{"shards": null}'), ("mix", "plan.json", "[]")],
+)  # fmt: skip
+def test_a_damaged_summary_of_all_files_is_named(call, place, verb, file, content):
+    Path("out").mkdir()
+    Path("out", file).write_text(content)
+    with pytest.raises(ZgcmError, match=rf"not what its name says.*out/{file}.*to do: restore it"):
+        call(verb, *VERBS[verb][:2], *(VERBS[verb][4:] if verb == "mix" else ()), "--output", "out")
 
 
 def test_results_of_other_files_are_not_left_among_new_ones(call, place):

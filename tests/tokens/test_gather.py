@@ -1,10 +1,11 @@
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from zgcm.corpus.dedup import deduplicate
 from zgcm.corpus.mix import plan_mix
 from zgcm.errors import ZgcmError
-from zgcm.io import read_json, sha256_file
+from zgcm.io import read_json, sha256_file, write_json
 from zgcm.tokens import gather
 from zgcm.tokens.gather import gather_shard
 from zgcm.tokens.indexed import data_path, open_indexed
@@ -53,4 +54,40 @@ def test_a_selection_of_rows_that_are_gone_is_an_error(planned):
 def test_a_missing_selection_is_an_error(workspace):
     _, layout = workspace
     with pytest.raises(ZgcmError, match="selection is missing"):
+        gather_shard(layout, "text_mix", "00000")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.slice(0, 0),
+        lambda table: table.slice(1),
+        lambda table: pa.concat_tables([table, table]),
+        lambda table: table.set_column(2, "row", pa.array([-1] * len(table), pa.int32())),
+        lambda table: table.drop_columns(["shard"]),
+        lambda table: table.set_column(2, "row", pa.array(["0"] * len(table))),
+    ],
+)
+def test_a_selection_edited_by_hand_is_refused(planned, change):
+    """Row -1 was the last document, and a part of the rows was taken for all of them."""
+    _, layout = planned
+    path = layout.selection("text_mix", "00000")
+    pq.write_table(change(pq.read_table(path)), path)
+    with pytest.raises(ZgcmError, match=r"selection/00000\.parquet.*zgcm mix text_mix"):
+        gather_shard(layout, "text_mix", "00000")
+
+
+def test_a_damaged_selection_is_named(planned):
+    _, layout = planned
+    path = layout.selection("text_mix", "00000")
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ZgcmError, match=r"selection/00000\.parquet.*zgcm mix text_mix"):
+        gather_shard(layout, "text_mix", "00000")
+
+
+@pytest.mark.parametrize("shards", [None, [], "x", {}, {"00000": 5}, {"00000": {}}])
+def test_a_plan_that_does_not_know_the_selection_is_an_error(planned, shards):
+    _, layout = planned
+    write_json(layout.plan("text_mix"), {**read_json(layout.plan("text_mix")), "shards": shards})
+    with pytest.raises(ZgcmError, match=r"not the one that the plan describes.*zgcm mix text_mix"):
         gather_shard(layout, "text_mix", "00000")

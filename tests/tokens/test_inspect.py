@@ -58,6 +58,11 @@ def test_a_tokenizer_decodes_and_limits(tmp_path, tokenizer_directory):
     assert bad["problems"] == ["id 400 is beyond the tokenizer's 400"]
     numbers = inspect_index(foreign(tmp_path, [2], [0, 1], dtype=np.float32, code=7), tokenizer_directory)
     assert numbers["first"][0]["ids"] == [0.0, 1.0]
+    assert numbers["problems"] == ["its data type is float32, not one of token ids"]
+    below = inspect_index(foreign(tmp_path, [2], [0, 1], tokens=[64, -1]), tokenizer_directory)
+    assert below["problems"] == ["its smallest id is -1"]
+    targets = inspect_index(foreign(tmp_path, [2], [0, 1], tokens=[64, -100]), tokenizer_directory)
+    assert targets["problems"] == []
 
 
 @pytest.mark.parametrize(

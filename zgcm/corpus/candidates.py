@@ -63,6 +63,11 @@ def concatenate(parts: list[Rows]) -> Rows:
     return Rows(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])})
 
 
+LEFT_OUT = pa.schema(
+    [("source", pa.string()), ("shard", pa.string()), ("row", pa.int32()), ("reason", pa.string())]
+)
+
+
 def load_candidates(
     recipe: Recipe, layout: Layout, mix: str, source: str, tokenizer: str
 ) -> tuple[Rows, dict[str, int], dict[str, str]]:
@@ -80,7 +85,14 @@ def load_candidates(
         rows.shard[:] = number
         rows.source[:] = list(section.sources).index(source)
         left_in = np.ones(len(rows), bool)
-        left_in[left_out.get(shard, [])] = False
+        gone = left_out.get(shard, np.empty(0, np.int32))
+        if len(gone) and not 0 <= gone.min() <= gone.max() < len(rows):
+            raise ZgcmError(
+                "Deduplication leaves rows out that do not exist", where=str(layout.duplicates(mix)),
+                found=f"{source}/{shard} rows {gone.min()} to {gone.max()}", expected=f"0 to {len(rows) - 1}",
+                hint=f"do it again: zgcm dedup {mix}",
+            )  # fmt: skip
+        left_in[gone] = False
         short = rows.tokens < section.min_document_tokens
         longer = rows.tokens > (section.max_document_tokens or np.iinfo(np.int64).max)
         for reason, mask in (("min_document_tokens", short), ("max_document_tokens", longer)):
@@ -92,13 +104,14 @@ def load_candidates(
 
 def read_fingerprints(path: Path) -> np.ndarray:
     """uint8 (N, 16)."""
-    column = read_columns(path, ["exact"], made_by="zgcm fingerprint SOURCE SHARD")["exact"]
+    schema = pa.schema([("exact", pa.binary(16))])
+    column = read_columns(path, schema, made_by="zgcm fingerprint SOURCE SHARD")["exact"]
     return values(column, np.dtype("V16")).view(np.uint8).reshape(-1, 16)
 
 
 def _left_out(path: Path, source: str) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Rows of a source that dedup takes out, by shard, and how many by reason."""
-    table = read_columns(path, ["source", "shard", "row", "reason"], made_by=f"zgcm dedup {path.parent.name}")
+    table = read_columns(path, LEFT_OUT, made_by=f"zgcm dedup {path.parent.name}")
     parts: dict[str, list[np.ndarray]] = {}
     counts: Counter[str] = Counter()
     for batch in table.to_batches(max_chunksize=BLOCK):
@@ -127,7 +140,7 @@ def _index_digest(layout: Layout, source: str, shard: str, tokenizer: str) -> st
     if report["tokenizer"] != tokenizer:
         raise ZgcmError(
             "A shard was tokenized with another tokenizer", where=str(path),
-            found=f"tokenizer {report['tokenizer'][:12]}", expected=f"tokenizer {tokenizer[:12]}",
+            found=f"tokenizer {str(report['tokenizer'])[:12]}", expected=f"tokenizer {tokenizer[:12]}",
             hint=f"index it again: zgcm index {source} {shard}",
         )  # fmt: skip
     return report["bin_sha256"]

@@ -26,12 +26,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zgcm.config.recipe import Recipe
+from zgcm.corpus.decontaminate import SCHEMA as CONTAMINATION
+from zgcm.corpus.fingerprint import SCHEMA as FINGERPRINTS
+from zgcm.corpus.minhash import band_names
 from zgcm.corpus.near import HashedFile, find_near_duplicates
 from zgcm.corpus.spill import spill_directory
 from zgcm.errors import ZgcmError
 from zgcm.identity import evaluation_set
 from zgcm.io import atomic_open
 from zgcm.layout import Layout, compared_shards, mix_shards, used_shards
+from zgcm.tokens.columns import check_columns
+from zgcm.tokens.gather import SELECTION
 
 SCHEMA = pa.schema(
     [
@@ -49,6 +54,8 @@ SCHEMA = pa.schema(
 """`of_*`: the survivor. `similarity`: of near-duplicates, the largest Jaccard with one of its cluster.
 `ngram`: of contaminated rows, the run of words."""
 
+KEPT = pa.schema([("exact", pa.binary(16))])
+FINGERPRINTING = "zgcm fingerprint SOURCE SHARD"
 ROWS = 1 << 16
 """Rows of the answer held at a time."""
 OWN_MB = 250
@@ -189,13 +196,13 @@ def deduplicate(recipe: Recipe, layout: Layout, mix: str) -> dict[str, int]:
         _list_inputs(database, recipe, layout, mix)
         if section.exclude:
             kept = [layout.kept(other) for other in section.exclude]
-            database.execute(_KNOWN, {"paths": _parquet(kept, "zgcm mix MIX")})
+            database.execute(_KNOWN, {"paths": _parquet(kept, "zgcm mix MIX", KEPT)})
         if section.decontaminate is not None:
             evaluations = evaluation_set(section.decontaminate)
             found = [layout.contamination(*place, evaluations) for place in own]
-            paths = _parquet(found, f"zgcm contamination {mix} SOURCE SHARD")
+            paths = _parquet(found, f"zgcm contamination {mix} SOURCE SHARD", CONTAMINATION)
             database.execute(_CONTAMINATED, {"paths": paths})
-        prints = _parquet([layout.fingerprints(*place) for place in own], "zgcm fingerprint SOURCE SHARD")
+        prints = _parquet([layout.fingerprints(*place) for place in own], FINGERPRINTING, FINGERPRINTS)
         database.execute(_JUDGE, {"paths": prints})
         database.execute(_EXACT)
         _find_simhash_duplicates(database, recipe, mix)
@@ -260,15 +267,17 @@ def _find_near_duplicates(
     assert section is not None
     places = compared_shards(recipe, mix)
     files = [HashedFile(layout.minhash(*place, section.scheme), layout.cleaned(*place)) for place in places]
-    _parquet([file.minhash for file in files], f"zgcm minhash SOURCE SHARD --scheme {section.scheme}")
-    prints = _parquet([layout.fingerprints(*place) for place in places], "zgcm fingerprint SOURCE SHARD")
+    bands = pa.schema([(name, pa.uint64()) for name in band_names(section.bands)])
+    making = f"zgcm minhash SOURCE SHARD --scheme {section.scheme}"
+    _parquet([file.minhash for file in files], making, bands)
+    prints = _parquet([layout.fingerprints(*place) for place in places], FINGERPRINTING, FINGERPRINTS)
     selections = [
         layout.selection(other, shard)
         for other in recipe.mixes[mix].exclude
         for shard in mix_shards(recipe, other)
     ]
     if selections:
-        database.execute(_PINNED, {"paths": _parquet(selections, "zgcm mix MIX")})
+        database.execute(_PINNED, {"paths": _parquet(selections, "zgcm mix MIX", SELECTION)})
     else:
         database.execute('CREATE TABLE pinned (file INT, "row" INT, mix_order INT)')
     database.execute(_BY_PRIORITY, {"paths": prints})
@@ -306,18 +315,12 @@ def _database(spill: Path, threads: int, mem_mb: int) -> Iterator[duckdb.DuckDBP
         ) from error  # fmt: skip
 
 
-def _parquet(paths: list[Path], step: str) -> list[str]:
+def _parquet(paths: list[Path], step: str, schema: pa.Schema) -> list[str]:
     """The paths as text. Raises ZgcmError for the first that is missing or damaged, naming what makes it."""
     for path in paths:
         if not path.exists():
             raise ZgcmError(
                 "What deduplication compares is missing", where=str(path), hint=f"make it with: {step}"
             )
-        try:
-            pq.ParquetFile(path).close()
-        except pa.ArrowInvalid as error:
-            raise ZgcmError(
-                "What deduplication compares is damaged", where=str(path), found=str(error).splitlines()[0],
-                hint=f"remove the file and make it again with: {step}",
-            ) from error  # fmt: skip
+        check_columns(path, schema, made_by=step)
     return [str(path) for path in paths]

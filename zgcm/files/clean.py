@@ -41,6 +41,7 @@ WHICH_FILES = {"kind", "files", "lock", "shards_per_file"}
 SHOWN = ("in", "kept", "review", "dropped", "rejected")
 COUNTS = (*SHOWN, "written", "characters")
 REASONS = ("reasons", "rejected_reasons", "found")
+KINDS = {**dict.fromkeys(COUNTS, int), **dict.fromkeys(REASONS, dict)}
 OPTIONS = {"stage": "--stage", "category": "--category", "text_fields": "--text-field",
            "max_bad_fraction": "--max-bad-fraction", "shards_per_file": "--shards-per-file"}  # fmt: skip
 """Keys of a source that are options of the verb; the others stand in the file that --settings names."""
@@ -141,7 +142,7 @@ def _clean(job: CleanJob) -> Summary:
         keys["profile"] = profile_identity(keys["profile"])
     stamped = stamp(job.content or content_of(job.path), keys=keys, version=VERSIONS["clean"], name=job.name)
     outputs = [layout.cleaned(job.name, job.shard), layout.rejected(job.name, job.shard)]
-    if (known := finished(summary_path, stamped, outputs)) is not None:
+    if (known := finished(summary_path, stamped, outputs, KINDS)) is not None:
         return {**known, "skipped": True}
     recipe = small_recipe({job.name: file_source(job.path, job.keys, layout.shards)})
     with in_own_words(f"sources.{job.name}", str(job.path), option):

@@ -30,6 +30,8 @@ from zgcm.records import open_records
 from zgcm.records.find import require_regular
 from zgcm.versions import VERSIONS
 
+KINDS = {"in": int, "removed": int, "left_out": dict, "evaluations": dict}
+
 
 @dataclass(frozen=True)
 class DecontaminateJob:
@@ -84,7 +86,7 @@ def _decontaminate(job: DecontaminateJob) -> Summary:
         content_of(job.path), evaluations=evaluation_set(job.section), text_fields=list(job.text_fields),
         include=list(job.include), version=VERSIONS["decontaminate"],
     )  # fmt: skip
-    if (known := finished(summary_path, stamped, [clean, removed])) is not None:
+    if (known := finished(summary_path, stamped, [clean, removed], KINDS)) is not None:
         return {**known, "skipped": True}
     summary_path.unlink(missing_ok=True)
     index = read_evaluations(job.section)

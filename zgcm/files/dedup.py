@@ -39,7 +39,7 @@ from zgcm.files.plain import (
     small_recipe,
     stamp,
 )
-from zgcm.io import read_json, write_json
+from zgcm.io import DAMAGED, read_json, write_json
 from zgcm.layout import Layout
 from zgcm.records import Record, training_text, write_records
 from zgcm.versions import VERSIONS
@@ -137,6 +137,9 @@ def dedup_files(
 def _refuse_other_files(whole: Path, names: list[str]) -> None:
     """What an earlier run left of files that take no part would look as if it had been compared."""
     known = read_json(whole)["files"] if whole.is_file() else []
+    if not isinstance(known, list) or not all(isinstance(file["file"], str) for file in known):
+        raise ZgcmError("A file is not what its name says", where=str(whole), found=f"files: {known}"[:80],
+                        expected="files: [{file: NAME, ...}, ...]", hint=DAMAGED)  # fmt: skip
     others = sorted(set(output_names([Path(file["file"]) for file in known])) - set(names))
     if others:
         raise ZgcmError(

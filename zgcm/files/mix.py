@@ -28,7 +28,7 @@ from zgcm.files.plain import (
     require_records,
     small_recipe,
 )
-from zgcm.io import read_json, write_json
+from zgcm.io import DAMAGED, read_json, write_json
 from zgcm.layout import mix_shards
 from zgcm.records import FORMATS
 from zgcm.tokens.gather import gather_shard
@@ -43,13 +43,13 @@ class MixedLayout(ComparedLayout):
     selections and the plan lie in DIR/.compared until all is done."""
 
     def index_prefix(self, source: str, shard: str) -> Path:
-        return self.compared / source
+        return self.compared / "index" / source
 
     def plan(self, mix: str) -> Path:
-        return self.compared / "plan.json"
+        return self.compared / "selection" / "plan.json"
 
     def kept(self, mix: str) -> Path:
-        return self.compared / "kept.fingerprints"
+        return self.compared / "selection" / "kept.fingerprints"
 
     def selection(self, mix: str, shard: str) -> Path:
         return self.compared / "selection" / f"{shard}.parquet"
@@ -147,6 +147,11 @@ def option(key: str) -> str:
 def _refuse_other_shards(finished: Path, shards: list[str]) -> None:
     """An earlier mix of more shards would leave some that nobody can tell from the new ones."""
     known = read_json(finished)["shards"] if finished.is_file() else {}
+    if not isinstance(known, dict):
+        raise ZgcmError(
+            "A file is not what its name says", where=str(finished), found=f"shards: {known}"[:80],
+            expected="shards: {NUMBER: ...}", hint=DAMAGED,
+        )  # fmt: skip
     if others := sorted(set(known) - set(shards)):
         raise ZgcmError(
             "The output holds shards of another mix", where=str(finished), found=", ".join(others[:5]),

@@ -45,6 +45,9 @@ class PackedLayout(Layout):
     def selection(self, mix: str, shard: str) -> Path:
         return self.indexed / "selection.parquet"
 
+    def plan(self, mix: str) -> Path:
+        return self.indexed / "plan.json"
+
 
 def pack_files(
     inputs: list[str],

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,11 +154,16 @@ def content_of(path: Path) -> Summary:
     return {"bytes": path.stat().st_size, "xxh3_128": digest.hexdigest()}
 
 
-def finished(summary: Path, stamped: Summary, outputs: Sequence[Path]) -> Summary | None:
-    """The summary of an earlier run with the same input and settings whose outputs are all there."""
+def finished(
+    summary: Path, stamped: Summary, outputs: Sequence[Path], kinds: Mapping[str, type] | None = None
+) -> Summary | None:
+    """The summary of an earlier run with the same input and settings whose outputs are all there; none where
+    its values are not of these `kinds`: then somebody has edited it."""
     if not summary.is_file() or not all(path.is_file() for path in outputs):
         return None
     known = read_json(summary)
+    if not all(isinstance(known.get(key), kind) for key, kind in (kinds or {}).items()):
+        return None
     return known if all(known.get(key) == value for key, value in stamped.items()) else None
 
 

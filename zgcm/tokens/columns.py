@@ -55,16 +55,43 @@ def write_columns(path: Path, columns: dict[str, pa.Array]) -> None:
         pq.write_table(table, stream, compression="zstd")
 
 
-def read_columns(path: Path, columns: list[str], *, made_by: str) -> pa.Table:
-    """Some columns of a parquet file. Raises ZgcmError naming the command that makes a missing or damaged
-    file."""
+def check_columns(path: Path, schema: pa.Schema, *, made_by: str) -> None:
+    """Raises ZgcmError naming the command that makes a missing or damaged parquet file, or one whose columns
+    are not those of the schema: another type would be read as other numbers."""
     if not path.exists():
         raise ZgcmError("A file is missing", where=str(path), hint=f"make it with: {made_by}")
     try:
-        with pq.ParquetFile(path) as file:
-            return file.read(columns)
+        found = pq.read_schema(path)
     except pa.ArrowInvalid as error:
-        raise ZgcmError(
-            "Not a readable parquet file", where=str(path), found=str(error).splitlines()[0],
-            hint=f"remove it and make it again with: {made_by}",
-        ) from error  # fmt: skip
+        raise _unfit(path, str(error).splitlines()[0], "", made_by) from error
+    for field in schema:
+        index = found.get_field_index(field.name)
+        other = found.field(index) if index >= 0 else None
+        if other is None or not _alike(other.type, field.type):
+            found_there = f"no column {field.name}" if other is None else f"{field.name}: {other.type}"
+            raise _unfit(path, found_there, f"{field.name}: {field.type}", made_by)
+
+
+def _alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether two types are the same; parquet gives the items of lists another name."""
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return one.value_type == other.value_type
+    return bool(one == other)
+
+
+def read_columns(path: Path, schema: pa.Schema, *, made_by: str) -> pa.Table:
+    """Some columns of a parquet file, without nulls. Raises ZgcmError as `check_columns` does."""
+    check_columns(path, schema, made_by=made_by)
+    with pq.ParquetFile(path) as file:
+        table = file.read(schema.names)
+    for name in schema.names:
+        if table[name].null_count:
+            raise _unfit(path, f"{name}: {table[name].null_count:,} nulls", "none", made_by)
+    return table
+
+
+def _unfit(path: Path, found: str, expected: str, made_by: str) -> ZgcmError:
+    return ZgcmError(
+        "Not the parquet file that its step writes", where=str(path), found=found, expected=expected,
+        hint=f"remove it and make it again with: {made_by}",
+    )  # fmt: skip

@@ -67,4 +67,5 @@ def read_learned(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _column(path: Path, name: str) -> pa.ChunkedArray:
-    return read_columns(path, [name], made_by="zgcm index SOURCE SHARD")[name]
+    schema = pa.schema([SCHEMA.field(name)])
+    return read_columns(path, schema, made_by="zgcm index SOURCE SHARD")[name]

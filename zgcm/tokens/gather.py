@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zgcm.errors import ZgcmError
-from zgcm.io import write_json
+from zgcm.io import read_json, sha256_file, write_json
 from zgcm.layout import Layout
+from zgcm.tokens.columns import check_columns
 from zgcm.tokens.indexed import Indexed, open_indexed, token_dtype, write_indexed
 from zgcm.tokens.tokenizer import tokenizer_facts
 
@@ -23,6 +25,13 @@ BATCH = 1 << 14
 OPEN_INDEXES = 200
 """Source shards mapped at once; each holds two files open, and systems allow 1,024."""
 
+SELECTION = pa.schema(
+    [
+        ("source", pa.dictionary(pa.int32(), pa.string())),
+        ("shard", pa.dictionary(pa.int32(), pa.string())),
+        ("row", pa.int32()),
+    ]
+)
 Reference = tuple[str, str, int]
 """Source, shard, row of a document."""
 
@@ -44,7 +53,7 @@ def gather_shard(
         writer,
         written,
     ):
-        for batch in selected(path):
+        for batch in selected(layout, mix, shard):
             documents = [take(read, reference, path) for reference in batch]
             writer.append(np.concatenate(documents), np.array([len(d) for d in documents], np.int64))
     facts = {**asdict(written), "mix": mix, "shard": shard, "tokenizer": tokenizer["digest"]}
@@ -52,14 +61,25 @@ def gather_shard(
     return facts
 
 
-def selected(path: Path) -> Iterator[list[Reference]]:
-    """References of a selection in order, some at a time."""
+def selected(layout: Layout, mix: str, shard: str) -> Iterator[list[Reference]]:
+    """References of a selection in order, some at a time. Raises ZgcmError for one that is missing, damaged,
+    or not the one that the plan describes."""
+    path, made_by = layout.selection(mix, shard), f"zgcm mix {mix}"
     if not path.exists():
-        made_by = f"zgcm mix {path.parent.parent.name}"
         raise ZgcmError("A selection is missing", where=str(path), hint=f"make it with: {made_by}")
+    check_columns(path, SELECTION, made_by=made_by)
+    if layout.plan(mix).exists():
+        shards = read_json(layout.plan(mix), made_by=made_by)["shards"]
+        entry = shards.get(shard) if isinstance(shards, dict) else None
+        planned = entry.get("selection_sha256") if isinstance(entry, dict) else None
+        if (found := sha256_file(path)) != planned:
+            raise ZgcmError(
+                "A selection is not the one that the plan describes", where=str(path),
+                found=f"sha256 {found}", expected=f"sha256 {planned}", hint=f"plan the mix again: {made_by}",
+            )  # fmt: skip
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(BATCH, columns=["source", "shard", "row"]):
-            yield list(zip(*(batch[name].to_pylist() for name in ("source", "shard", "row")), strict=True))
+        for batch in file.iter_batches(BATCH, columns=SELECTION.names):
+            yield list(zip(*(batch[name].to_pylist() for name in SELECTION.names), strict=True))
 
 
 def open_indexes(layout: Layout) -> Any:
@@ -76,7 +96,7 @@ def take(read: Any, reference: Reference, selection: Path) -> np.ndarray:
     """Tokens of one selected document."""
     source, shard, row = reference
     indexed = read(source, shard)
-    if row >= len(indexed):
+    if not 0 <= row < len(indexed):
         raise ZgcmError(
             "A selected document does not exist", where=str(selection), found=f"{source}/{shard} row {row}",
             expected=f"rows below {len(indexed)}", hint="plan the mix again: zgcm mix MIX",

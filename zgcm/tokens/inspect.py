@@ -14,6 +14,7 @@ import numpy as np
 
 from zgcm.errors import ZgcmError
 from zgcm.tokens.indexed import DTYPE_CODES, MAGIC, VERSION, data_path, index_path, without_ending
+from zgcm.tokens.pack import IGNORE_INDEX
 from zgcm.tokens.tokenizer import any_facts, read_tokenizer
 
 HEADER = struct.Struct("<9sQBQQ")
@@ -154,6 +155,13 @@ def _compare(
     largest = report.get("largest_id")
     if largest is not None and largest >= facts["vocab_size"]:
         problems.append(f"id {largest} is beyond the tokenizer's {facts['vocab_size']:,}")
+    smallest = report.get("smallest_id")
+    if (
+        smallest is not None and smallest < 0 and smallest != IGNORE_INDEX
+    ):  # targets of packed sequences hold it
+        problems.append(f"its smallest id is {smallest}")
+    if parts.dtype.kind not in "iu":
+        problems.append(f"its data type is {parts.dtype.name}, not one of token ids")
     ends = parts.documents[1:][np.diff(parts.documents) > 0] - 1
     last = (parts.offsets[ends] // parts.dtype.itemsize + parts.lengths[ends] - 1)[parts.lengths[ends] > 0]
     share = float((tokens[last] == facts["end_id"]).mean()) if len(last) else 1.0

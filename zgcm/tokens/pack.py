@@ -10,7 +10,6 @@ more) and are not padded; training pads. A conversation that is longer is report
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,7 @@ def pack_shard(
     tokenizer = tokenizer or tokenizer_facts(layout.tokenizer)
     manifest = layout.packed_prefix(mix, shard).with_suffix(".json")
     manifest.unlink(missing_ok=True)
-    conversations = _load(layout, layout.selection(mix, shard), length)
+    conversations = _load(layout, mix, shard, length)
     if not conversations.tokens:
         raise nothing_to_pack(conversations, f"mixes.{mix}", length, recipe.mixes[mix].shards)
     bins = pack_bins([len(tokens) for tokens in conversations.tokens], length)
@@ -146,11 +145,11 @@ def summarize(recipe: Recipe, layout: Layout, mix: str) -> dict[str, Any]:
     return dataset
 
 
-def _load(layout: Layout, selection: Path, length: int) -> _Conversations:
-    found = _Conversations()
+def _load(layout: Layout, mix: str, shard: str, length: int) -> _Conversations:
+    found, selection = _Conversations(), layout.selection(mix, shard)
     read = open_indexes(layout)
     learned = _open_learned(layout)
-    for batch in selected(selection):
+    for batch in selected(layout, mix, shard):
         for reference in batch:
             tokens = take(read, reference, selection)
             marks = learned(reference)
