@@ -8,7 +8,7 @@ VERSIONS = {
     "minhash": 1,
     "decontaminate": 2,
     "tokenizer": 1,
-    "index": 1,
+    "index": 2,
     "mix": 3,
     "train": 2,
     "adopt": 1,

@@ -191,6 +191,23 @@ def test_curriculum_leaves_extreme_outliers_out(layout, tmp_path):
     assert lexical_complexity(odd[0]["data"]["text"]) > 20
 
 
+def test_a_curriculum_keeps_texts_of_another_script(tmp_path):
+    """Beside English ones that are much alike; one that repeats a character goes."""
+    rng = random.Random(0)
+    words = ["".join(rng.choices("aeioustrnldm", k=rng.randint(3, 6))) for _ in range(900)]
+    english = [" ".join(rng.choices(words, k=80)) for _ in range(60)]
+    characters = [chr(0x4E00 + 7 * number) for number in range(400)]
+    chinese = ["".join(rng.choices(characters, k=200)) for _ in range(15)]
+    layout = Layout(tmp_path)
+    texts = [*english, *chinese, "哈" * 300]
+    write_source(layout, "web", [[document(text, str(row)) for row, text in enumerate(texts)]])
+    recipe = make_recipe({"web": 1}, {"c": {"sources": {"web": 1}, "order": "curriculum"}})
+    make_tokenizer(recipe, layout)
+    index_shard(recipe, layout, "web", "00000")
+    deduplicate(recipe, layout, "c")
+    assert plan_mix(recipe, layout, "c")["sources"]["web"]["removed"] == {"complexity_outlier": 1}
+
+
 def test_a_curriculum_spreads_conversations_evenly(tmp_path):
     """They have no complexity; as documents without words they would all be outliers."""
     layout = Layout(tmp_path)

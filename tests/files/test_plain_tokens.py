@@ -172,3 +172,26 @@ def test_a_bad_line_in_a_part_is_named_by_its_place_in_the_file(call, tokenizer,
         call(*command)
     path.write_bytes(b"\n".join([*good[:40], b'{"text": "mended"}', *good[40:]]))
     assert len(call(*command).stdout) and len(open_indexed(tmp_path / "parts")) == 51
+
+
+def test_records_with_neither_text_nor_conversation_are_refused(call, tokenizer, tmp_path):
+    for number, record in enumerate(({"messages": None}, {"messages": "x"}, {"messages": {}, "text": None})):
+        path = tmp_path / f"{number}.jsonl"
+        write_records(path, [{"text": "one"}, record])
+        with pytest.raises(ZgcmError, match=rf"A record has no text.*{number}\.jsonl:2"):
+            call("index", path, "--tokenizer", tokenizer, "--output", tmp_path / "x")
+
+
+@pytest.mark.parametrize("kind", ["WordPiece", "WordLevel"])
+def test_a_tokenizer_of_another_kind_is_told(call, two_files, tokenizer, tmp_path, kind):
+    other = tmp_path / "other"
+    shutil.copytree(tokenizer, other)
+    (other / "manifest.json").unlink()
+    content = json.loads((other / "tokenizer.json").read_text())
+    vocabulary = content["model"]["vocab"]
+    content["model"] = {"type": kind, "vocab": vocabulary, "unk_token": next(iter(vocabulary))}
+    if kind == "WordPiece":
+        content["model"] |= {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+    (other / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ZgcmError, match="gigatoken cannot use this tokenizer"):
+        call("index", two_files[0], "--tokenizer", other, "--output", tmp_path / "x")

@@ -203,4 +203,4 @@ def test_complexity_grows_with_variety_and_word_length_not_with_length():
     assert lexical_complexity(plain) < lexical_complexity(rich)
     assert lexical_complexity(plain) == pytest.approx(lexical_complexity(plain * 5), rel=0.05)
     assert np.isnan(lexical_complexity("12 + 34 = 46"))
-    assert lexical_complexity("日本語") == pytest.approx(3 / np.sqrt(150))
+    assert lexical_complexity("日本語") == pytest.approx(4.7 * 3 / np.sqrt(150))

@@ -45,14 +45,15 @@ def plan_mix(
     digest = (tokenizer or tokenizer_facts(layout.tokenizer))["digest"]
     sources = [source for source, weight in section.sources.items() if weight > 0]
     candidates, facts = {}, {}
+    removed: dict[str, dict[str, int]] = {}
     for source in sources:
-        candidates[source], removed, digests = load_candidates(recipe, layout, mix, source, digest)
-        facts[source] = {"removed": removed, "bin_sha256": digests}
+        candidates[source], removed[source], digests = load_candidates(recipe, layout, mix, source, digest)
+        facts[source] = {"removed": removed[source], "bin_sha256": digests}
     general = np.array([_is_general(recipe, source, candidates) for source in section.sources])
     if section.order == "curriculum":
         _remove_outliers(candidates, facts, general)
     pools = {source: by_length(candidates[source], section) for source in sources}
-    quotas = _quotas(section, mix, pools)
+    quotas = _quotas(section, mix, pools, removed)
     seed = f"{section.seed}:{mix}"
     picked = [
         pick(pools[source][pool], quota, section, f"{seed}:{source}")
@@ -121,15 +122,18 @@ def by_length(rows: Rows, section: Mix) -> dict[str, Rows]:
     return {str(bound): rows.take(bucket == number) for number, bound in enumerate(bounds)}
 
 
-def _quotas(section: Mix, mix: str, pools: dict[str, dict[str, Rows]]) -> dict[str, dict[str, int]]:
-    """Tokens of each source and length. Without a total: everything once."""
+def _quotas(
+    section: Mix, mix: str, pools: dict[str, dict[str, Rows]], removed: dict[str, dict[str, int]]
+) -> dict[str, dict[str, int]]:
+    """Tokens of each source and length. Without a total: everything once. `removed` says why documents of a
+    source are no candidates, which an error tells."""
     available = {
         source: {pool: int(rows.tokens.sum()) for pool, rows in of_source.items()}
         for source, of_source in pools.items()
     }
     if section.tokens is None:
         if not any(tokens for of_source in available.values() for tokens in of_source.values()):
-            raise _lacking(mix, ["no source has a document left"], available, section)
+            raise _lacking(mix, ["no source has a document left"], available, section, removed)
         return available
     shares = {str(part.up_to): part.share for part in section.length_shares} or {"": 1.0}
     quotas = {
@@ -143,7 +147,7 @@ def _quotas(section: Mix, mix: str, pools: dict[str, dict[str, Rows]]) -> dict[s
         if quota > section.max_epochs * (have := available[source][pool])
     ]
     if lacking:
-        raise _lacking(mix, lacking, available, section)
+        raise _lacking(mix, lacking, available, section, removed)
     return quotas
 
 
@@ -151,14 +155,26 @@ def _pool_name(source: str, pool: str) -> str:
     return f"{source} up to length {int(pool):,}" if pool else source
 
 
-def _lacking(mix: str, lacking: list[str], available: dict[str, dict[str, int]], section: Mix) -> ZgcmError:
+def _lacking(
+    mix: str,
+    lacking: list[str],
+    available: dict[str, dict[str, int]],
+    section: Mix,
+    removed: dict[str, dict[str, int]],
+) -> ZgcmError:
+    gone = [
+        f"{source}: " + ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
+        for source, reasons in removed.items()
+        if reasons
+    ]
     have = ", ".join(
         f"{_pool_name(source, pool)} {tokens:,}"
         for source, of_source in available.items()
         for pool, tokens in of_source.items()
     )
     return ZgcmError(
-        "There are too few tokens for this mix", where=f"mixes.{mix}", found="; ".join(lacking),
+        "There are too few tokens for this mix", where=f"mixes.{mix}",
+        found="; ".join(lacking) + (f" (documents left out of {'; '.join(gone)})" if gone else ""),
         expected=f"enough tokens within {section.max_epochs} epoch(s); available are {have}",
         hint=f"add data, lower mixes.{mix}.tokens or a weight, or raise mixes.{mix}.max_epochs"
         + (", or exclude fewer mixes" if section.exclude else ""),

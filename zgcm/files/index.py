@@ -21,6 +21,7 @@ from zgcm.files import decisions
 from zgcm.files.fanout import Fanout, run_all
 from zgcm.files.plain import (
     Summary,
+    alone,
     content_of,
     expand,
     finished,
@@ -75,7 +76,8 @@ def index_files(
 ) -> Summary:
     """Write `prefix`.bin, .idx and .index.json from all files; returns what the last holds.
 
-    Raises ZgcmError when a file fails; those that are done stay in `prefix`.parts until all are.
+    Raises ZgcmError when a file fails; those that are done stay in the hidden directory .NAME.parts beside it
+    until all are.
     """
     paths = expand(inputs)
     if prefix.is_dir():
@@ -83,20 +85,32 @@ def index_files(
                         hint=f"name the index: {prefix / 'NAME'}")  # fmt: skip
     require_records(paths)
     prefix = without_ending(prefix)
+    with alone(prefix.parent, prefix.name):
+        return _index_all(paths, tokenizer, prefix, tuple(text_fields), include, fanout, say)
+
+
+def _index_all(
+    paths: list[Path],
+    tokenizer: Path,
+    prefix: Path,
+    text_fields: tuple[str, ...],
+    include: tuple[str, ...],
+    fanout: Fanout,
+    say: Callable[[str], None],
+) -> Summary:
     whole = IndexFiles(prefix, None, beside(prefix, ".index.json"))
     cut = [parts_of(path) for path in paths]
     if [len(parts) for parts in cut] == [1]:
-        only = IndexJob(paths[0], tokenizer, tuple(text_fields), whole, include)
+        only = IndexJob(paths[0], tokenizer, text_fields, whole, include)
         return run_all(index_file, [only], fanout, lambda job, report: say(index_line(job, report)))[0]
-    folder = beside(prefix, ".parts")
+    folder = prefix.with_name(f".{prefix.name}.parts")
     jobs = []
     for path, name, parts in zip(paths, output_names(paths), cut, strict=True):
         content = content_of(path) if len(parts) > 1 else None
         for part in parts:
             place = folder / (name if len(parts) == 1 else f"{name}-{part.index:05d}-of-{part.of:05d}")
             output = replace(index_in(place), facts=None)
-            job = IndexJob(path, tokenizer, tuple(text_fields), output, include, part=part, content=content)
-            jobs.append(job)
+            jobs.append(IndexJob(path, tokenizer, text_fields, output, include, part=part, content=content))
     stamped = {"parts": [_stamp(job) for job in jobs]}
     if (known := finished(whole.report, stamped, [data_path(prefix), index_path(prefix)])) is not None:
         return {**known, "skipped": True}
@@ -193,7 +207,9 @@ def _as_document(place: Callable[[], str], record: Record, text_fields: tuple[st
     """`place` says where the record is; of a part of a file that takes a count of the lines before it."""
     if is_cleaned(record):
         return _cleaned(place, record, text_fields)
-    if "messages" in record or any(isinstance(record.get(name), str) for name in text_fields):
+    if isinstance(record.get("messages"), list) or any(
+        isinstance(record.get(name), str) for name in text_fields
+    ):
         return {"data": record, "text_fields": text_fields}
     raise ZgcmError(
         "A record has no text", where=place(), found=f"the fields {', '.join(record)}",

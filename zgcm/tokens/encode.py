@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from zgcm.errors import ZgcmError
 from zgcm.tokens.chat import Piece
 from zgcm.tokens.indexed import token_dtype
 from zgcm.tokens.tokenizer import tokenizer_facts
@@ -39,14 +40,21 @@ class Encoded:
 
 
 def load_encoder(directory: Path, facts: dict[str, Any] | None = None) -> Encoder:
-    """Open a tokenizer directory for encoding. Raises ZgcmError when it is missing or damaged.
+    """Open a tokenizer directory for encoding. Raises ZgcmError when it is missing or damaged, or of a kind
+    that gigatoken does not know.
 
     `facts` are those of a directory that has no manifest of ours.
     """
     from gigatoken.gigatoken_rs import load_hf_json
 
     facts = facts or tokenizer_facts(directory)
-    backend = load_hf_json(without_added_tokens(directory))
+    try:
+        backend = load_hf_json(without_added_tokens(directory))
+    except (RuntimeError, ValueError) as error:
+        raise ZgcmError(
+            "gigatoken cannot use this tokenizer", where=str(directory / "tokenizer.json"), found=str(error),
+            expected="byte-level BPE, as `zgcm tokenizer` makes", hint="use another tokenizer",
+        ) from error  # fmt: skip
     names = ("vocab_size", "end_id", "added_tokens", "digest")
     return Encoder(backend, directory, **{name: facts[name] for name in names})
 
