@@ -7,7 +7,7 @@ VERSIONS = {
     "fingerprint": 2,
     "minhash": 1,
     "decontaminate": 2,
-    "tokenizer": 1,
+    "tokenizer": 2,
     "index": 2,
     "mix": 3,
     "train": 2,

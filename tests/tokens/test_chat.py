@@ -43,6 +43,8 @@ def test_the_published_form(tokenizer_directory):
     )
     called = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": "é"}}</tool_call>'
     assert render([USER, CALL], tokenizer_directory).endswith(f"<|assistant|></think>{called}<|endoftext|>")
+    as_text = {**CALL, "tool_calls": [{"name": "add", "arguments": '{"a": 1, "b": "é"}'}]}
+    assert render([USER, as_text], tokenizer_directory) == render([USER, CALL], tokenizer_directory)
 
 
 @pytest.mark.parametrize("options", [{}, {"add_generation_prompt": True}, {"tools": TOOLS}])
