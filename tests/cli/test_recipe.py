@@ -46,6 +46,13 @@ def test_check_as_data() -> None:
     assert len(facts["assumed_sources"]) == len(facts["sources"]) == 17
 
 
+def test_check_says_what_a_mix_takes_and_leaves_out() -> None:
+    lines = [line.split() for line in zgcm("check").output.splitlines()]
+    rows = {words[0]: " ".join(words) for words in lines if words[1:2] in (["documents"], ["packed"])}
+    assert rows["pretrain_3p2t"].endswith("pretrain_1t, near-duplicates (0.8), 1 evaluation file")
+    assert rows["sft"].split()[3] == "all" and "%" not in rows["sft"]  # everything once, whatever the weights
+
+
 def test_check_says_that_data_repeats(tmp_path: Path) -> None:
     overlay = tmp_path / "overlay.yaml"
     overlay.write_text("mixes: {pretrain_1t: {tokens: 10_000}}")

@@ -83,7 +83,7 @@ def mix_row(recipe: Recipe, layout: Layout, name: str) -> dict[str, Any]:
         rows.append(
             {
                 "name": source,
-                "share": weight / total,
+                "share": None if mix.tokens is None else weight / total,
                 "quota": got.get("quota_tokens"),
                 "tokens": got.get("tokens"),
                 "documents": got.get("documents"),

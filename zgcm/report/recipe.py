@@ -21,7 +21,7 @@ from zgcm.terminal import aligned, wrapped
 
 Facts = dict[str, Any]
 SOURCES = ("source", "kind", "stage", "category", "shards", "from")
-MIXES = ("mix", "kind", "order", "tokens", "shards", "sources", "excludes")
+MIXES = ("mix", "kind", "order", "tokens", "shards", "sources", "leaves out")
 STAGES = ("stage", "kind", "init", "data", "context", "steps", "tokens", "rate", "layout", "nodes")
 
 
@@ -62,16 +62,21 @@ def _source(recipe: Recipe, name: str, source: Source) -> Facts:
 
 
 def _mix(mix: Mix) -> Facts:
-    """`sources`: the share of each, by weight."""
+    """`sources`: the share of each, by weight; none in a mix without a quota, which takes everything once."""
     whole = sum(mix.sources.values()) or 1
+    near, decontaminate = mix.near_duplicates, mix.decontaminate
     return {
         "kind": mix.kind,
         "order": mix.order,
         "tokens": mix.tokens,
         "shards": mix.shards,
-        "sources": {name: weight / whole for name, weight in mix.sources.items()},
+        "sources": {
+            name: None if mix.tokens is None else weight / whole for name, weight in mix.sources.items()
+        },
         "prefixes": mix.prefixes,
         "exclude": mix.exclude,
+        "near_duplicates": near and near.threshold,
+        "decontaminated": len(decontaminate.against) if decontaminate else None,
     }
 
 
@@ -189,11 +194,19 @@ def _source_row(name: str, source: Facts) -> tuple[str, ...]:
 
 
 def _mix_row(name: str, mix: Facts) -> tuple[str, ...]:
-    shares = ", ".join(f"{source} {100 * share:.3g}%" for source, share in mix["sources"].items())
+    shares = ", ".join(
+        source if share is None else f"{source} {100 * share:.3g}%"
+        for source, share in mix["sources"].items()
+    )
     made_of = shares or f"adopted: {mix['prefixes'][0]}" + (" ..." if len(mix["prefixes"]) > 1 else "")
     tokens = "all" if mix["tokens"] is None else short(mix["tokens"])
     order = mix["order"] if mix["sources"] else ""
-    return name, mix["kind"], order, tokens, f"{mix['shards']:,}", made_of, ", ".join(mix["exclude"])
+    out = [*mix["exclude"]]
+    if mix["near_duplicates"] is not None:
+        out.append(f"near-duplicates ({mix['near_duplicates']:g})")
+    if mix["decontaminated"] is not None:
+        out.append(numbers.counted(mix["decontaminated"], "evaluation file"))
+    return name, mix["kind"], order, tokens, f"{mix['shards']:,}", made_of, ", ".join(out)
 
 
 def missing(recipe: Recipe, parts: Collection[str]) -> list[str]:

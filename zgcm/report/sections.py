@@ -144,7 +144,7 @@ def mix_words(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def mix_source_words(source: dict[str, Any]) -> dict[str, str]:
-    share = numbers.percent(source["share"], 0)
+    share = "all" if source["share"] is None else numbers.percent(source["share"], 0)
     made = source["tokens"] is not None
     return {
         "name": source["name"] + (f", read {source['epochs']} times" if (source["epochs"] or 1) > 1 else ""),
