@@ -106,7 +106,7 @@ def test_totals_count_the_steps_to_train(tmp_path: Path) -> None:
     said = totals([*jobs(0, 1), *trained], recipe, Layout(tmp_path))
     schedules = [recipe.train_stages()[stage].schedule for stage in ("pretrain_1t", "pretrain_3p2t")]
     own = int(schedules[1].train_iters or 0) - int(schedules[0].train_iters or 0)
-    assert said[0].endswith(": 2 raw text and cleaning, 2 stages")
+    assert said[0].endswith(": 2 raw text and cleaning, 2 training and export")
     unknown = "sft, whose length its data will say; what that costs: zgcm plan"
     assert said[1] == f"To train: {own:,} steps in 1 stage, and {unknown}"
     alone = totals(trained[1:], recipe, Layout(tmp_path))
