@@ -80,11 +80,12 @@ def jobs_of(told: list[dict[str, Any]], recipe: Recipe) -> list[Job]:
         rule, wildcards, reason = job["rule_name"], dict(job["wildcards"] or {}), job["reason"]
         if rule == "all":
             continue
-        changed = None
+        changed, edited = None, []
         if step := reasons.step_of(recipe, rule, wildcards):
             changed = reasons.changed_keys(recipe, *step, reasons.old_ids(reason), layout, remembered)
+            edited = reasons.edited_profiles(recipe, *step, job["output"])
         absent = any(not Path(file).exists() for file in job["output"])
-        why = reasons.in_words(reason, absent, changed)
+        why = reasons.in_words(reason, absent, changed, edited)
         if rule.startswith("mix_") and "mix" not in wildcards:
             wildcards["mix"] = rule.removeprefix("mix_")
         kind = "mix" if rule.startswith("mix_") else rule
