@@ -1,5 +1,6 @@
 """Why a job would run: Snakemake's sentence and changed recipes in words."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,27 @@ def test_every_rule_has_its_step() -> None:
         assert reasons.step_of(recipe, rule, wildcards) == step
 
 
+def test_an_edited_profile_is_named(tmp_path: Path) -> None:
+    """The recipe is the same then, so that no key tells."""
+    profile, output = tmp_path / "mine.py", tmp_path / "summary.json"
+    profile.write_text("def step(sample, settings): pass\nPROFILE = [step]\n")
+    output.touch()
+    os.utime(output, (1, 1))
+    overlay = tmp_path / "overlay.yaml"
+    overlay.write_text(yaml.safe_dump({"sources": {"demo_code": {"profile": str(profile)}}}))
+    recipe = load_recipe([TINY, overlay])
+
+    def edited(step: str, name: str) -> list[str]:
+        return reasons.edited_profiles(recipe, step, name, [str(output)])
+
+    assert edited("clean", "demo_code") == edited("mix", "pretrain_1t") == [str(profile)]
+    assert edited("clean", "demo_prose") == edited("raw", "demo_code") == edited("mix", "sft") == []
+    assert reasons.in_words(PARAMS, False, None, ["mine.py"]) == "changed: profile mine.py"
+    assert reasons.in_words(PARAMS, False, ["settings.name"], ["mine.py"]) == "changed: name"
+    os.utime(profile, (0, 0))
+    assert edited("clean", "demo_code") == []
+
+
 def jobs(*shards: int) -> list[Job]:
     return [
         Job("clean", f"Clean shard {shard:05d} of web", "missing output", {"shard": f"{shard:05d}"})
@@ -106,7 +128,7 @@ def test_totals_count_the_steps_to_train(tmp_path: Path) -> None:
     said = totals([*jobs(0, 1), *trained], recipe, Layout(tmp_path))
     schedules = [recipe.train_stages()[stage].schedule for stage in ("pretrain_1t", "pretrain_3p2t")]
     own = int(schedules[1].train_iters or 0) - int(schedules[0].train_iters or 0)
-    assert said[0].endswith(": 2 raw text and cleaning, 2 stages")
+    assert said[0].endswith(": 2 raw text and cleaning, 2 training and export")
     unknown = "sft, whose length its data will say; what that costs: zgcm plan"
     assert said[1] == f"To train: {own:,} steps in 1 stage, and {unknown}"
     alone = totals(trained[1:], recipe, Layout(tmp_path))

@@ -5,7 +5,8 @@ another recipe, which logs are there without one.
 
 A rule's log is there from the job's start on, and Snakemake removes the outputs of a job before it starts:
 a log without its output is a job that runs, or one that failed or was killed. Which recipe_id made an output,
-Snakemake's record of it says (`.snakemake/metadata`); an output without a record counts as up to date.
+the output itself states, or else Snakemake's record of it (`.snakemake/metadata`), which there is none of for
+a verb called by hand; an output without either counts as up to date.
 """
 
 import contextlib
@@ -65,17 +66,49 @@ def data_states(recipe: Recipe, layout: Layout) -> list[dict[str, Any]]:
     ]
 
 
+def made_by_hand(recipe: Recipe, layout: Layout) -> list[Path]:
+    """Outputs made with another recipe_id than the recipe's of which Snakemake does not know that: by a verb
+    called by hand. Of a mix its duplicates too, which its plan was made from."""
+    try:
+        jobs = [job for step in STEPS for job in jobs_of(recipe, layout, step)]
+    except ZgcmError:
+        return []
+    found = []
+    for job in jobs:
+        output = job[1]
+        now, recorded = _recipe_id(recipe, job), _recorded(layout, output)
+        if _stated(output) - {now} and (not recorded or now in recorded):
+            found.append(output)
+            if output == layout.plan(job[0]):
+                found.append(layout.duplicates(job[0]))
+    return found
+
+
 def _is_stale(recipe: Recipe, layout: Layout, job: Job) -> bool:
     """Whether an output is there and was made with another recipe_id than the recipe's."""
-    name, output, log = job
+    output = job[1]
+    before = (_stated(output) or _recorded(layout, output)) if output.exists() else set()
+    return bool(before) and _recipe_id(recipe, job) not in before
+
+
+def _recipe_id(recipe: Recipe, job: Job) -> str:
+    name, _, log = job
     about = name.split()[0]
     step = reasons.step_of(recipe, Path(log).parts[0].removesuffix(".log"), {"source": about, "mix": about})
     assert step is not None, f"{log} belongs to a step"
-    before = _made_with(layout, output) if output.exists() else set()
-    return bool(before) and identity.recipe_id(recipe, *step) not in before
+    return identity.recipe_id(recipe, *step)
 
 
-def _made_with(layout: Layout, output: Path) -> set[str]:
+def _stated(output: Path) -> set[str]:
+    """The recipe_id that an output itself states; empty where it states none."""
+    if output.suffix != ".json":
+        return set()
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # as below
+        return {str(parse_json(output.read_bytes())["recipe_id"])}
+    return set()
+
+
+def _recorded(layout: Layout, output: Path) -> set[str]:
     """The recipe_id in Snakemake's record of an output; empty without a record."""
     name = urlsafe_b64encode(str(output.relative_to(layout.root.parent)).encode()).decode()
     # none, one that is just being written, or a damaged one

@@ -7,10 +7,12 @@ one that the old result was made with.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from zgcm import identity
 from zgcm.config.load import load_recipe
+from zgcm.config.profiles import profile_file
 from zgcm.config.recipe import Recipe
 from zgcm.errors import ZgcmError
 from zgcm.io import read_json
@@ -38,9 +40,9 @@ def step_of(recipe: Recipe, rule: str, wildcards: dict[str, str]) -> tuple[str, 
     return ("mix", mix) if mix in recipe.mixes else None
 
 
-def in_words(reason: str, missing: bool, changed: list[str] | None) -> str:
+def in_words(reason: str, missing: bool, changed: list[str] | None, profiles: Sequence[str] = ()) -> str:
     """Of one job. `missing`: an output is not there. `changed`: keys of the recipe that differ from the ones
-    its result was made with; None where that is not known."""
+    its result was made with; None where that is not known. `profiles`: those edited since then."""
     said = ["missing output"] if missing else []
     if "Forced execution" in reason:
         said.append("forced")
@@ -49,9 +51,9 @@ def in_words(reason: str, missing: bool, changed: list[str] | None) -> str:
     if own := [key for key in changed or [] if not key.startswith("built_on.")]:
         said.append(of_keys(own))
     elif "Params have changed" in reason:
-        said.append(
-            of_keys(changed) if changed else "another recipe or version of zgcm than it was made with"
-        )
+        edited = f"changed: profile {', '.join(profiles)}" if profiles else ""
+        unknown = edited or "another recipe or version of zgcm than it was made with"
+        said.append(of_keys(changed) if changed else unknown)
     if files := files_after(reason, "Updated input files: "):
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         said.append(f"input changed: {files[0]}{more}")
@@ -62,6 +64,21 @@ def in_words(reason: str, missing: bool, changed: list[str] | None) -> str:
     if said:
         return "; ".join(said)
     return "input made anew" if "Input files updated by another job" in reason else reason
+
+
+def edited_profiles(recipe: Recipe, step: str, name: str, outputs: Sequence[str]) -> list[str]:
+    """Cleaning profiles below a step whose files were written after its outputs: that is another identity
+    too, of which the recipe shows nothing."""
+    times = [Path(file).stat().st_mtime for file in outputs if Path(file).exists()]
+    if step == "raw" or not times:
+        return []
+    below = list(recipe.sources)
+    if step == "mix":
+        below = list(recipe.mixes[name].sources)
+    elif step in STEPS_OF_SOURCES.values():
+        below = [name]
+    named = dict.fromkeys(profile for source in below if (profile := recipe.sources[source].profile))
+    return [profile for profile in named if profile_file(profile)[0].stat().st_mtime > min(times)]
 
 
 def parted(keys: list[str]) -> tuple[list[str], list[str]]:

@@ -4,7 +4,7 @@
 
 States: `done`, `stale` (done, but the recipe has changed since; the keys are named), `running` (a live
 process owns the run), `interrupted` (a run without a live owner; the same command resumes it), `stopped` (a
-run that refuses further attempts, with its reason), `waiting` (nothing yet).
+run that refuses further attempts, with its reason), `waiting` (nothing yet, or only another recipe's run).
 """
 
 import statistics
@@ -20,7 +20,7 @@ from zgcm.layout import Layout, shard_name
 from zgcm.rundir import owner, runs
 from zgcm.rundir.evaluations import evaluations
 from zgcm.slurm import queue
-from zgcm.train import lengths, stopped
+from zgcm.train import inherit, lengths, stopped
 
 RECENT = 10  # steps of an RL stage that its speed is taken from
 STATES = ("done", "stale", "running", "interrupted", "stopped", "waiting")
@@ -41,7 +41,9 @@ def job_of(recipe: Recipe, name: str, jobs: dict[str, queue.Job]) -> queue.Job |
 def stage_state(recipe: Recipe, layout: Layout, name: str, job: queue.Job | None = None) -> dict[str, Any]:
     stage = recipe.stages[name]
     done = runs.read_done(layout, name)
-    run = runs.current_run(layout, name)
+    begun = done is None and layout.runs(name).is_dir()
+    mine = identity.recipe_id(recipe, identity.stage_step(recipe, name), name) if begun else ""
+    run = runs.current_run(layout, name, mine)
     if isinstance(stage, AdoptedStage):
         return adopted_state(recipe, name, stage, done)
     row: dict[str, Any] = {
@@ -60,6 +62,8 @@ def stage_state(recipe: Recipe, layout: Layout, name: str, job: queue.Job | None
         "detail": in_queue(job),
         "run_id": run.name if run else None,
     }
+    if run is not None and done is None and is_of_another_recipe(recipe, name, run):
+        return row | {"run_id": None, "detail": row["detail"] or f"begins anew; another recipe's run: {run}"}
     if run is not None:
         row |= progress(recipe, layout, name, run)
     if done is not None:
@@ -70,6 +74,17 @@ def stage_state(recipe: Recipe, layout: Layout, name: str, job: queue.Job | None
         reason = stopped.read(run / "stopped.json")
         return row | {"state": "stopped", "detail": f"{reason}; to try again: rm {run / 'stopped.json'}"}
     return row | liveness(run, job) | pace(stage, run, row)
+
+
+def is_of_another_recipe(recipe: Recipe, name: str, run: Path) -> bool:
+    """Whether a run without a live owner is none that this recipe goes on with."""
+    made_with, who = runs.made_with(run), owner.read_owner(run)
+    if made_with is None or (who is not None and owner.is_alive(who, run)):
+        return False
+    mine = {identity.recipe_id(recipe, identity.stage_step(recipe, name), name)}
+    if isinstance(recipe.stages[name], TrainStage):
+        mine |= set(inherit.stopping_ids(recipe, name))
+    return made_with not in mine
 
 
 def measured(layout: Layout, name: str, stage: TrainStage | RLStage) -> str:

@@ -196,6 +196,14 @@ def test_what_a_step_must_not_leave_names_the_step_and_the_record(checkout, body
     assert not list((checkout / "out").iterdir())
 
 
+def test_a_misspelt_setting_is_no_fault_of_the_record(checkout):
+    step = STEP.format("return settings['min_charz']") + "PROFILE = [step]\n"
+    with pytest.raises(ZgcmError, match=r"asks for a setting.*mine\.py.*'min_charz'.*mean 'min_chars'"):
+        cleaned_by(checkout, step)
+    with pytest.raises(ZgcmError, match=r"fails on a record.*'titel'.*records may lack any field"):
+        cleaned_by(checkout, STEP.format("return sample.data['titel']") + "PROFILE = [step]\n")
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [

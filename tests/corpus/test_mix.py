@@ -70,6 +70,16 @@ def planned(layout: Layout, mixes: dict[str, Any]) -> tuple[dict[str, Any], list
     return plan, [[(r["source"], r["shard"], r["row"]) for r in table] for table in tables]
 
 
+def test_results_state_their_recipe(layout: Layout) -> None:
+    mixes = {"stated": {"kind": "documents", "sources": {"web": 1.0}, "tokens": 500}}
+    recipe = make_recipe(SHARDS, mixes, categories=CATEGORIES)
+    plan, _ = planned(layout, mixes)
+    assert plan["recipe_id"] == recipe_id(recipe, "mix", "stated")
+    assert read_json(layout.tokenizer / "manifest.json")["recipe_id"] == recipe_id(recipe, "tokenizer")
+    report = read_json(layout.index_report("web", "00000"))
+    assert report["recipe_id"] == recipe_id(recipe, "index", "web")
+
+
 def tokens_of(layout: Layout, selection: list[tuple[str, str, int]]) -> list[int]:
     return [int(read_lengths(layout.index_prefix(s, shard))[row]) for s, shard, row in selection]
 

@@ -54,6 +54,19 @@ def test_a_failure_stops_no_other_item(fanout, tmp_path):
     assert caught.value.hint == "leave it out; 1 of 3 files failed, others are done"
 
 
+def test_of_several_failures_five_are_named():
+    def refuse(name: str) -> None:
+        raise ZgcmError(f"{name} is refused")
+
+    def told(*names: str) -> str:
+        with pytest.raises(ZgcmError, match="a is refused") as caught:
+            run_all(refuse, names, Fanout(), lambda item, result: None)
+        return caught.value.hint
+
+    assert told("a", "b") == "see above; 2 of 2 files failed (a, b)"
+    assert told(*"abcdefg") == "see above; 7 of 7 files failed (a, b, c, d, e and 2 more)"
+
+
 def test_without_slurm_the_error_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ZgcmError, match=r"no srun.*--fanout local"):

@@ -115,6 +115,7 @@ def test_one_huge_file_is_cleaned_in_shards(call, two_files, tmp_path, ending):
     again = json.loads(call(*command).stdout)["files"]
     assert [summary.get("skipped", False) for summary in again] == [True, False, True]
     assert all((out / name).is_file() for name in names)
+    assert ": 1 file in 3 shards, 30 in, " in call(*command[:-1]).stdout
     with pytest.raises(ZgcmError, match="another number of shards"):
         call("clean", path, *OPTIONS, "--output", out)
 

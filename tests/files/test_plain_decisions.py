@@ -42,6 +42,9 @@ def test_review_is_left_out_counted_and_can_be_included(verb, call, cleaned, tok
         report = json.loads(call(*command, "--json").stdout)
         assert report["left_out"] == ({} if include else {"review": 3})
         assert (LEFT_OUT in line) == (not include)
+        if verb in ("dedup", "decontaminate"):
+            assert (report["in"], report["removed"]) == (12, 0), "what is left out is not removed too"
+            assert "decision:" not in line
         if verb == "index":
             sizes[name] = len(open_indexed(out))
         elif verb == "mix":

@@ -71,6 +71,7 @@ def outputs(directory: Path) -> dict[str, bytes]:
         (["clean", "one.jsonl", "--category", "web", "--stage", "x"], "--stage: found 'x'"),
         (["clean", "one.jsonl", *CLEAN, "--settings", "s.yaml"], "cleaning.settings.pdf_min: no step"),
         (["clean", "one.jsonl", *CLEAN, "--settings", "p.yaml"], "--shards-per-file: the command line says"),
+        (["clean", "one.jsonl", *CLEAN, "--settings", "n.yaml"], "^No such profile file. at: .*nope.py"),
         (["mix", "one.jsonl", "--tokens", "99999", "--tokenizer", "tokenizer"], "lower --tokens"),
         (["mix", "one.jsonl", "--shards", "999", "--tokenizer", "tokenizer"], "at: --shards"),
         (["mix", "one.jsonl=-1", "--tokenizer", "tokenizer"], "weight of one: .*greater than or equal to 0"),
@@ -91,6 +92,7 @@ def outputs(directory: Path) -> dict[str, bytes]:
 )
 def test_errors_are_told_in_the_words_of_the_verb(call, place, command, message):
     Path("s.yaml").write_text("cleaning: {settings: {pdf_min: 3}}")
+    Path("n.yaml").write_text("profile: ./nope.py")
     Path("p.yaml").write_text("shards_per_file: 3")
     shutil.copytree("tokenizer", "broken")
     Path("broken/manifest.json").unlink()

@@ -120,7 +120,8 @@ def fake_training(
     stage = recipe.train_stages()[name]
     first = lengths.first_iteration(recipe, layout, name)
     last = first + (lengths.steps(recipe, layout, name) or 0)
-    run_id = identity.run_id(identity.recipe_id(recipe, "train", name), {})
+    recipe_id = identity.recipe_id(recipe, "train", name)
+    run_id = identity.run_id(recipe_id, {})
     run = layout.runs(name) / run_id
     high, low = {"sft": (6.9, 0.08)}.get(name, (2.9, 2.5) if "mid" in name else (2.2, 1.75))
     if stage.init is None:
@@ -137,7 +138,8 @@ def fake_training(
     rows = rows[:partial]
     write_bytes(run / "loss.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in rows))
     seconds = 6.0 + 0.08 * len(rows)
-    write_json(run / "run.json", {"attempts": [attempt(start, seconds, **{"megatron-core": "0.19.2"})]})
+    tried = [attempt(start, seconds, **{"megatron-core": "0.19.2"})]
+    write_json(run / "run.json", {"recipe_id": recipe_id, "attempts": tried})
     speeds = [{"iteration": row["iteration"], "tokens_per_second": 9000.0} for row in rows[9::10]]
     write_bytes(run / "speed.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in speeds))
     if partial is None:

@@ -12,10 +12,12 @@ from typer.testing import CliRunner
 from tests.workflow.jobs import CHECKOUT, snakemake
 from zgcm.cli import verbs  # noqa: F401 - registers the verbs
 from zgcm.cli.app import app
+from zgcm.cli.checked import check
 from zgcm.cli.status import remarks
 from zgcm.config.load import load_recipe
 from zgcm.config.recipe import Recipe
-from zgcm.data_status import LAST, STEPS, data_states, jobs_of
+from zgcm.data_status import LAST, STEPS, data_states, jobs_of, made_by_hand
+from zgcm.identity import recipe_id
 from zgcm.io import write_json
 from zgcm.layout import Layout
 
@@ -97,6 +99,42 @@ def test_every_step_can_be_stale_also_once_all_is_made(tiny: Recipe, layout: Lay
         name = urlsafe_b64encode(str(first.relative_to(layout.root.parent)).encode()).decode()
         write_json(layout.root.parent / ".snakemake/metadata" / name, {"params": ["'0123456789ab'", "''"]})
         assert {row["step"]: row["stale"] for row in data_states(tiny, layout)}[step] == 1
+
+
+def test_what_a_verb_by_hand_made_states_its_recipe(tmp_path: Path) -> None:
+    """Snakemake has no record of it, and of what it made itself before, an older one."""
+
+    def zgcm(*words: str) -> str:
+        answer = CliRunner().invoke(app, [*words, "-d", str(tmp_path)])
+        assert answer.exit_code == 0, answer.output
+        return answer.output
+
+    zgcm("raw", "demo_code", "00000")
+    zgcm("clean", "demo_code", "00000")
+    layout = Layout(tmp_path / "results")
+    other = tmp_path / "other.yaml"
+    other.write_text("sources: {demo_code: {cleaning: {min_chars: 300}}}")
+    same, changed = (load_recipe([CHECKOUT / "config/tiny.yaml", *more]) for more in ([], [other]))
+    made = layout.cleaning_summary("demo_code", "00000")
+    assert made_by_hand(same, layout) == []
+    assert made_by_hand(changed, layout) == [made]
+    stale = {row["step"]: row["stale"] for row in data_states(changed, layout)}
+    assert stale["cleaning"] == 1
+    command = ["--snakefile", "Snakefile", "--configfile", "config/tiny.yaml", str(other)]
+    assert check([*command, "--cores", "1"], tmp_path, CHECKOUT)[2] == [str(made.relative_to(tmp_path))]
+    record = tmp_path / ".snakemake/metadata"
+    name = urlsafe_b64encode(str(made.relative_to(tmp_path)).encode()).decode()
+    write_json(record / name, {"params": [f"'{recipe_id(changed, 'clean', 'demo_code')}'"]})
+    assert made_by_hand(changed, layout) == [made], "made again by hand since"
+    write_json(record / name, {"params": [f"'{recipe_id(same, 'clean', 'demo_code')}'"]})
+    assert made_by_hand(changed, layout) == [], "Snakemake knows, and says which keys changed"
+
+
+def test_of_a_mix_planned_by_hand_the_duplicates_are_found_again_too(tiny: Recipe, layout: Layout) -> None:
+    write_json(layout.plan("sft"), {"recipe_id": recipe_id(tiny, "mix", "sft")})
+    assert made_by_hand(tiny, layout) == []
+    write_json(layout.plan("sft"), {"recipe_id": "0123456789ab"})
+    assert made_by_hand(tiny, layout) == [layout.plan("sft"), layout.duplicates("sft")]
 
 
 @pytest.mark.parametrize("record", ["", "[]", "null", '{"params": null}', '{"params": [1]}', "[" * 200_000])

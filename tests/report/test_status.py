@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from zgcm.cli import verbs  # noqa: F401
 from zgcm.cli.app import app
+from zgcm.cli.dryrun import Job, totals
 from zgcm.cli.status import table
 from zgcm.config.recipe import Recipe
 from zgcm.io import write_json
@@ -77,6 +78,47 @@ def test_a_dead_owner_is_an_interrupted_run(tiny: Recipe, unfinished: Layout) ->
     row = states(tiny, unfinished)["midtrain_64k"]
     assert (row["state"], row["step"], row["steps"]) == ("interrupted", 3, 8)
     assert row["loss"] is not None
+
+
+def test_a_run_of_another_recipe_is_not_resumed(tiny: Recipe, unfinished: Layout) -> None:
+    changed = change(tiny, "pretrain_1t", lr=0.5)
+    run = next(unfinished.runs("midtrain_64k").iterdir())
+    row = states(changed, unfinished)["midtrain_64k"]
+    assert (row["state"], row["step"], row["steps"], row["loss"]) == ("waiting", 0, 8, None)
+    assert row["detail"] == f"begins anew; another recipe's run: {run}"
+    write_json(run / owner.NAME, asdict(owner.this_process()))
+    assert states(changed, unfinished)["midtrain_64k"]["state"] == "running"
+
+
+def test_the_recipes_own_run_comes_before_one_written_later(tiny: Recipe, unfinished: Layout) -> None:
+    run = next(unfinished.runs("midtrain_64k").iterdir())
+    write_json(run.with_name("other") / "run.json", {"recipe_id": "0123456789ab", "attempts": []})
+    row = states(tiny, unfinished)["midtrain_64k"]
+    assert (row["state"], row["step"], row["run_id"]) == ("interrupted", 3, run.name)
+
+
+def test_a_run_that_stopped_at_a_spike_is_resumed_by_one_that_skips_it(
+    tiny: Recipe, unfinished: Layout
+) -> None:
+    spikes = tiny.stages["midtrain_64k"].spikes.model_copy(update={"policy": "skip"})  # type: ignore[union-attr]
+    stage = tiny.stages["midtrain_64k"].model_copy(update={"spikes": spikes})
+    skipping = tiny.model_copy(update={"stages": {**tiny.stages, "midtrain_64k": stage}})
+    assert states(skipping, unfinished)["midtrain_64k"]["state"] == "interrupted"
+
+
+def test_a_dry_run_says_how_much_an_interrupted_run_has_trained(tiny: Recipe, unfinished: Layout) -> None:
+    train, export, raw = (
+        Job(rule, "", "missing output", {"stage": stage})
+        for rule, stage in (("train", "midtrain_64k"), ("export", "midtrain_64k"), ("raw", ""))
+    )
+    before = Job("train", "", "forced", {"stage": "midtrain_16k"})
+
+    def said(*jobs: Job) -> str:
+        return next(line for line in totals(list(jobs), tiny, unfinished) if line.startswith("To train"))
+
+    assert "8 steps in 1 stage (3 of them were trained before an interruption);" in said(train, export)
+    assert "interruption" not in said(raw, train), "other data, so another run"
+    assert "interruption" not in said(before, train)
 
 
 def test_a_live_owner_is_a_running_one(tiny: Recipe, unfinished: Layout) -> None:

@@ -13,7 +13,7 @@ FAILED, PREEMPTED, ON_TIME = Outcome(1, 0, ["the end"]), Outcome(1, signal.SIGTE
 
 
 def attempt(run, outcome, start=0, reached=0, spike=None):
-    number = attempts.begin(run, start, [])
+    number = attempts.begin(run, start, [], "0123456789ab")
     attempts.end(run, number, reached, outcome, spike)
     return attempts.judge(run, "one", number, 8, outcome)
 
@@ -30,7 +30,7 @@ def test_two_attempts_without_progress_stop_the_run_with_the_reason(tmp_path):
     "between",
     [
         lambda run: attempt(run, FAILED, reached=3),
-        lambda run: attempts.begin(run, 0, []),  # killed together with its launcher
+        lambda run: attempts.begin(run, 0, [], "0123456789ab"),  # killed together with its launcher
         lambda run: attempt(run, PREEMPTED),
         lambda run: attempt(run, FAILED, spike=Spike(5, 7, "loss")),
     ],

@@ -194,10 +194,11 @@ def test_a_stages_name_means_its_done_and_other_words_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(CHECKOUT)
-    files, targets = check(["sft", "report", "--profile", "slurm"], tmp_path, CHECKOUT)
+    files, targets, forced = check(["sft", "report", "--profile", "slurm"], tmp_path, CHECKOUT)
     assert targets == {"sft": "results/sft/done", "report": "report"}
-    assert files == [Path("config/zgcm-7b.yaml")]
-    assert check(["--cores", "1"], tmp_path, CHECKOUT) == ([Path("config/tiny.yaml")], {})
+    assert (files, forced) == ([Path("config/zgcm-7b.yaml")], [])
+    assert check(["--cores", "1"], tmp_path, CHECKOUT) == ([Path("config/tiny.yaml")], {}, [])
+    assert check(["--cores", "1", "--forcerun", "report"], tmp_path, CHECKOUT)[2] == ["report"]
 
 
 def test_a_stages_name_is_a_target_and_no_value_of_an_option(tmp_path: Path) -> None:

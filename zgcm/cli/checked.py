@@ -12,20 +12,23 @@ from zgcm.cli.app import DEFAULT_RECIPE
 from zgcm.errors import ZgcmError
 
 
-def check(argv: list[str], directory: Path, checkout: Path) -> tuple[list[Path], dict[str, str]]:
+def check(argv: list[str], directory: Path, checkout: Path) -> tuple[list[Path], dict[str, str], list[str]]:
     """The recipe of a Snakemake command line: its keys, the files it lists, whose results lie in `directory`.
 
-    Returns the recipe's files (where none is named, those of other verbs), and each target with the file that
-    it means: a stage's name is its `done`. Raises ZgcmError. The Snakefile checks the recipe again, for those
-    who call Snakemake themselves.
+    Returns the recipe's files (where none is named, those of other verbs), each target with the file that it
+    means (a stage's name is its `done`), and what must be made although Snakemake would not: what was asked
+    for, and results that a verb called by hand made with another recipe. Raises ZgcmError. The Snakefile
+    checks the recipe again, for those who call Snakemake themselves.
     """
     from snakemake.cli import parse_config
 
     from zgcm.config.load import merge_files, validate_recipe
     from zgcm.config.places import locate
     from zgcm.config.recipe import deep_merge
+    from zgcm.data_status import made_by_hand
     from zgcm.layout import Layout
-    from zgcm.missing import require_files
+    from zgcm.missing import SHOWN, require_files
+    from zgcm.numbers import counted
     from zgcm.report.recipe import sandbox_remarks
     from zgcm.rundir.stamp import check_stamp
 
@@ -39,10 +42,19 @@ def check(argv: list[str], directory: Path, checkout: Path) -> tuple[list[Path],
         recipe = validate_recipe(locate(merged, checkout), ", ".join(map(str, files)), lines)
         require_files(recipe)
         check_stamp(Layout().stamp, recipe.name)
+        by_hand = [str(path) for path in made_by_hand(recipe, Layout())]
     for remark in sandbox_remarks(recipe):
         print(f"zgcm: {remark}", file=sys.stderr)
+    if by_hand:
+        more = f" and {len(by_hand) - SHOWN} more" if len(by_hand) > SHOWN else ""
+        print(
+            f"zgcm: {counted(len(by_hand), 'result')} made by hand with another recipe, to be made again: "
+            f"{', '.join(by_hand[:SHOWN])}{more}",
+            file=sys.stderr,
+        )
     done = {name: str(Layout().done(name)) for name in recipe.stages}
-    return files, {target: done.get(target, target) for target in options.targets}
+    targets = {target: done.get(target, target) for target in options.targets}
+    return files, targets, [*(options.forcerun or []), *by_hand]
 
 
 def make(directory: Path) -> None:

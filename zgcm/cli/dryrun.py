@@ -16,6 +16,7 @@ from zgcm.config.recipe import Recipe
 from zgcm.layout import Layout
 from zgcm.numbers import counted
 from zgcm.report.recipe import missing
+from zgcm.status import stage_state
 from zgcm.terminal import GAP, noted, room, wrapped
 from zgcm.train import lengths
 
@@ -29,7 +30,7 @@ PHASES = {
     "tokenizer": ("tokenizer",),
     "tokenizing": ("index",),
     "mixes": ("dedup", "mix", "gather", "pack", "pack_summary", "adopt_tokens"),
-    "stages": ("train", "adopt", "pass_rates", "difficulty", "rl", "export"),
+    "training and export": ("train", "adopt", "pass_rates", "difficulty", "rl", "export"),
     "report": ("report", "preflight"),
 }
 
@@ -79,11 +80,12 @@ def jobs_of(told: list[dict[str, Any]], recipe: Recipe) -> list[Job]:
         rule, wildcards, reason = job["rule_name"], dict(job["wildcards"] or {}), job["reason"]
         if rule == "all":
             continue
-        changed = None
+        changed, edited = None, []
         if step := reasons.step_of(recipe, rule, wildcards):
             changed = reasons.changed_keys(recipe, *step, reasons.old_ids(reason), layout, remembered)
+            edited = reasons.edited_profiles(recipe, *step, job["output"])
         absent = any(not Path(file).exists() for file in job["output"])
-        why = reasons.in_words(reason, absent, changed)
+        why = reasons.in_words(reason, absent, changed, edited)
         if rule.startswith("mix_") and "mix" not in wildcards:
             wildcards["mix"] = rule.removeprefix("mix_")
         kind = "mix" if rule.startswith("mix_") else rule
@@ -142,10 +144,25 @@ def totals(jobs: list[Job], recipe: Recipe, layout: Layout) -> list[str]:
         steps = {stage: lengths.steps(recipe, layout, stage) for stage in stages}
         known = [number for number in steps.values() if number is not None]
         train = [f"{sum(known):,} steps in {counted(len(known), 'stage')}"] if known else []
+        if before := sum(
+            trained(jobs, recipe, layout, stage) for stage, number in steps.items() if number is not None
+        ):
+            train[0] += f" ({before:,} of them were trained before an interruption)"
         if unknown := [stage for stage, number in steps.items() if number is None]:
             train.append(f"{', '.join(unknown)}, whose length its data will say")
         said.append(f"To train: {', and '.join(train)}; what that costs: zgcm plan")
     return [*said, *missing(recipe, read_by(jobs)), "Nothing was done: this was a dry run"]
+
+
+def trained(jobs: list[Job], recipe: Recipe, layout: Layout, stage: str) -> int:
+    """Steps of a stage that its interrupted run has taken; 0 where what it starts from is made anew, since
+    that makes it another run."""
+    begun = {job.wildcards.get("stage") for job in jobs if job.rule in ("train", "adopt", "rl", "export")}
+    later = (*PHASES["training and export"], *PHASES["report"])
+    if recipe.stages[stage].init in begun or not all(job.rule in later for job in jobs):
+        return 0
+    row = stage_state(recipe, layout, stage)
+    return int(row["step"]) if row["state"] == "interrupted" else 0
 
 
 def read_by(jobs: list[Job]) -> set[str]:

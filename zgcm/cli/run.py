@@ -55,8 +55,9 @@ def run(
     from zgcm.cli import checked, dryrun, progress
 
     given = arguments(recipe, cores, directory, context.args)
-    files, targets = checked.check(given, directory, SNAKEFILE.parent)
+    files, targets, forced = checked.check(given, directory, SNAKEFILE.parent)
     argv = arguments(files, cores, directory, [targets.get(word, word) for word in context.args])
+    argv += ["--forcerun", *forced] if forced else []
     progress.asked[:] = targets
     if dry_run:
         raise typer.Exit(snakemake([*argv, "--dry-run"], dryrun))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from zgcm import identity
 from zgcm.config.recipe import Recipe
 from zgcm.corpus.adapters import adapt, adopt, is_cleaned
 from zgcm.corpus.decisions import split_trace
@@ -111,6 +112,7 @@ def clean_shard(
         "bytes_out": cleaned.stat().st_size,
         "output_sha256": sha256_file(cleaned),
         "rejected_sha256": sha256_file(rejected),
+        "recipe_id": identity.recipe_id(recipe, "clean", source),
     }
     write_json(layout.cleaning_summary(source, shard), summary)
     return summary

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from zgcm import identity
 from zgcm.config.corpus import Mix
 from zgcm.config.recipe import Recipe
 from zgcm.corpus.candidates import Rows, concatenate, load_candidates
@@ -93,6 +94,7 @@ def plan_mix(
         "kept_sha256": _write_kept(layout.kept(mix), rows),
         "duplicates_sha256": sha256_file(layout.duplicates(mix)),
         "tokenizer": digest,
+        **({} if tokenizer else {"recipe_id": identity.recipe_id(recipe, "mix", mix)}),
     }
     write_json(layout.plan(mix), plan)
     return plan

@@ -1,5 +1,7 @@
 """The engine: run steps over samples in order, stop at a drop, count everything."""
 
+import difflib
+import linecache
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -34,9 +36,9 @@ def run_steps(
             except Interrupted:
                 raise
             except (Exception, SystemExit) as error:  # whose code may be 0, and would pass for success
-                raise _told(error, step, sample) from error
+                raise _told(error, step, sample, settings) from error
             if of_a_user and (problem := unwritable(sample)):
-                raise _told(TypeError(problem), step, sample)
+                raise _told(TypeError(problem), step, sample, settings)
             counters[seen] += 1
             if sample.decision != before:
                 counters[f"step.{name}.{sample.decision}"] += 1
@@ -50,7 +52,7 @@ def _is_ours(step: Step) -> bool:
     return step.__module__.startswith("zgcm.corpus.")
 
 
-def _told(error: BaseException, step: Step, sample: Sample) -> BaseException:
+def _told(error: BaseException, step: Step, sample: Sample, settings: Settings) -> BaseException:
     """What a failing step of a profile amounts to; errors of other steps are ours and stay as they are."""
     if isinstance(error, ZgcmError) or step.__module__.startswith("zgcm.corpus.steps."):
         return error
@@ -58,9 +60,26 @@ def _told(error: BaseException, step: Step, sample: Sample) -> BaseException:
         said = str(error)
     except Exception:  # an exception of the user's may fail at this too
         said = "an error that cannot be printed"
+    where = line_of(error, step.__code__.co_filename)
+    if isinstance(error, KeyError) and _is_a_setting(said, where):
+        near = difflib.get_close_matches(said.strip("'"), settings, n=1)
+        return ZgcmError(
+            f"The profile's step {step.__name__} asks for a setting that there is not", where=where,
+            found=said, expected="a key of cleaning, or a name in the profile's `settings`",
+            hint=f"did you mean {near[0]!r}?" if near else "Profile(..., settings={name: default}) adds one",
+        )  # fmt: skip
     return ZgcmError(
         f"The profile's step {step.__name__} fails on a record",
-        where=line_of(error, step.__code__.co_filename),
+        where=where,
         found=f"record {sample.source_id}: {type(error).__name__}: {said}",
         hint="records may lack any field, or hold another kind of value in it",
     )  # fmt: skip
+
+
+def _is_a_setting(key: str, where: str) -> bool:
+    """Whether the line `file:number` of a step takes the key (in quotes) from its settings, not from the
+    record."""
+    file, _, number = where.rpartition(":")
+    linecache.checkcache(file)
+    line = linecache.getline(file, int(number)) if number.isdigit() else ""
+    return f"settings[{key}]" in line.replace('"', "'")

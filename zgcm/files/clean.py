@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from zgcm.config.corpus import FileSource
 from zgcm.config.explain import describe
-from zgcm.config.profiles import profile_identity, profile_problems
+from zgcm.config.profiles import find_profile, profile_identity, profile_problems
 from zgcm.config.settings import setting_problems
 from zgcm.corpus.clean import clean_shard
 from zgcm.errors import ZgcmError
@@ -164,6 +164,8 @@ def file_source(path: Path, keys: dict[str, Any], shards: int = 1) -> FileSource
         items = [{**item, "loc": ("sources", "keys", "files", *item["loc"])} for item in error.errors()]
         lines = [line.removeprefix("sources.keys.") for item in items for line in describe(item)]
         raise _wrong_settings(lines) from error
+    if source.profile is not None:
+        find_profile(source.profile)  # its own error, in whole
     problems = [f"profile: {problem}" for problem in profile_problems(source)]
     problems += [f"cleaning.settings.{key}: {problem}" for key, problem in setting_problems(source)]
     if problems:
@@ -192,7 +194,9 @@ def clean_line(job: CleanJob, summary: Summary) -> str:
 
 
 def total_line(total: Summary, output: Path) -> str:
-    return f"{output}: {counted(len(total['files']), 'file')}, {_counts(total)}"
+    shards, files = len(total["files"]), len({summary["source"] for summary in total["files"]})
+    of = f" in {counted(shards, 'shard')}" if shards > files else ""
+    return f"{output}: {counted(files, 'file')}{of}, {_counts(total)}"
 
 
 def _counts(summary: Summary) -> str:

@@ -112,21 +112,32 @@ def dedup_files(
         whole.unlink(missing_ok=True)  # it describes all files: none must be replaced beneath it
         with in_own_words(f"mixes.{MIX}", str(output), str):
             reasons = deduplicate(small_recipe(sources, {MIX: mix}), layout, MIX)
-        removed = Counter(source for source, _ in _removed(layout.duplicates(MIX)))
+        gone, left_out = Counter[str](), dict[str, Counter[str]]()
+        for source, _, reason in _removed(layout.duplicates(MIX)):
+            gone[source] += 1
+            left_out.setdefault(source, Counter()).update(decisions.of_reasons({reason: 1}))
         groups = groupby(_removed(layout.duplicates(MIX)), itemgetter(0))
         files: list[Summary] = []
         for path, name in zip(paths, names, strict=True):
             # The groups come in the order of the files; a file without duplicates has none.
-            rows = (row for _, row in next(groups)[1]) if removed[name] else iter(())
+            rows = (row for _, row, _ in next(groups)[1]) if gone[name] else iter(())
             left = write_records(outputs[name], _without(path, rows))
-            files.append({"file": str(path), "in": left + removed[name], "removed": removed[name]})
+            undecided = left_out.get(name, Counter())
+            files.append(
+                {
+                    "file": str(path),
+                    "in": left + gone[name],
+                    "removed": gone[name] - undecided.total(),
+                    "left_out": dict(undecided),
+                }
+            )
         total = sum(file["in"] for file in files)
         summary = {
             "in": total,
-            "removed": removed.total(),
-            "left": total - removed.total(),
+            "removed": sum(file["removed"] for file in files),
+            "left": total - gone.total(),
             "reasons": reasons,
-            "left_out": decisions.of_reasons(reasons),
+            "left_out": decisions.added(files),
             "files": files,
         }
         write_json(whole, summary)
@@ -196,10 +207,11 @@ def text_of(record: dict[str, Any]) -> str:
     return text or trained_text(record["data"], record["text_fields"])
 
 
-def _removed(path: Path) -> Iterator[tuple[str, int]]:
-    """Source and row, in the order of the files and of their rows."""
-    for batch in pq.ParquetFile(path).iter_batches(columns=["source", "row"]):
-        yield from zip(batch["source"].to_pylist(), batch["row"].to_pylist(), strict=True)
+def _removed(path: Path) -> Iterator[tuple[str, int, str]]:
+    """Source, row and reason, in the order of the files and of their rows."""
+    names = ["source", "row", "reason"]
+    for batch in pq.ParquetFile(path).iter_batches(columns=names):
+        yield from zip(*(batch[name].to_pylist() for name in names), strict=True)
 
 
 def _without(path: Path, rows: Iterator[int]) -> Iterator[Record]:
@@ -213,7 +225,9 @@ def _without(path: Path, rows: Iterator[int]) -> Iterator[Record]:
 
 
 def dedup_line(summary: Summary, output: Path) -> str:
-    reasons = ", ".join(f"{reason} {count:,}" for reason, count in summary["reasons"].items())
+    counts = summary["reasons"].items()
+    shown = [(reason, count) for reason, count in counts if not decisions.of_reasons({reason: count})]
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in shown)
     why = f" ({reasons})" if reasons else ""
-    counts = f"{summary['in']:,} records in, {summary['left']:,} left, {summary['removed']:,} removed"
-    return f"{output}: {counts}{why}{decisions.words(summary['left_out'])}"
+    told = f"{summary['in']:,} records in, {summary['left']:,} left, {summary['removed']:,} removed"
+    return f"{output}: {told}{why}{decisions.words(summary['left_out'])}"

@@ -2,7 +2,7 @@
 
     run_all(clean_file, items, Fanout(jobs=4), on_done)
 
-An item that fails stops no other; the error at the end names the first and says how many failed. The same
+An item that fails stops no other; the error at the end tells the first and names the files of some. The same
 command again then does the rest, since each item's function skips what is done.
 """
 
@@ -22,6 +22,7 @@ from zgcm.io import refused
 from zgcm.stopping import Interrupted
 
 Cluster = Literal["local", "slurm"]
+NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,11 @@ def run_all[T, R](
         if outcome.error is None:
             assert outcome.result is not None
             on_done(items[number], outcome.result)
-    failed = [outcome.error for _, outcome in sorted(outcomes.items()) if outcome.error is not None]
+    failed = [
+        (str(getattr(items[number], "path", items[number])), outcome.error)
+        for number, outcome in sorted(outcomes.items())
+        if outcome.error is not None
+    ]
     if failed:
         raise _failure(failed, len(items))
     return [outcomes[number].result for number in range(len(items))]  # type: ignore[misc]
@@ -146,9 +151,14 @@ def _submitted[T, R](
     return ((number, item if isinstance(item, Outcome) else Outcome(error=item)) for number, item in ended)
 
 
-def _failure(failed: list[dict[str, str]], total: int) -> ZgcmError:
-    first = dict(failed[0])
+def _failure(failed: list[tuple[str, dict[str, str]]], total: int) -> ZgcmError:
+    """The first failure, and the files of at most NAMED, with the item that each came from."""
+    first = dict(failed[0][1])
     if total > 1:
+        files = list(dict.fromkeys(file for file, _ in failed))
+        more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
+        named = f" ({', '.join(files[:NAMED])}{more})" if len(failed) > 1 else ""
         others = ", others are done" if len(failed) < total else ""
-        first["hint"] = f"{first.get('hint', 'see above')}; {len(failed):,} of {total:,} files failed{others}"
+        count = f"{len(failed):,} of {total:,} files failed"
+        first["hint"] = f"{first.get('hint', 'see above')}; {count}{named}{others}"
     return ZgcmError(first.pop("what"), **first)

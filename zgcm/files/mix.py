@@ -75,6 +75,10 @@ class PrepareJob:
     compare: CompareJob
     index: IndexJob
 
+    @property
+    def path(self) -> Path:
+        return self.index.path
+
 
 def mix_files(
     inputs: list[str],

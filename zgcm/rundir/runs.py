@@ -15,13 +15,18 @@ def read_done(layout: Layout, stage: str) -> dict[str, Any] | None:
     return read_json(path) if path.is_file() else None
 
 
-def current_run(layout: Layout, stage: str) -> Path | None:
-    """The run directory that `done` names; before that, the one written to last."""
+def current_run(layout: Layout, stage: str, recipe_id: str = "") -> Path | None:
+    """The run directory that `done` names; before that, the one written to last, of `recipe_id` if one is."""
     done = read_done(layout, stage)
     if done is not None:
         return layout.runs(stage) / done["run_id"]
     runs = [path for path in layout.runs(stage).glob("*") if path.is_dir()]
-    return max(runs, key=last_written, default=None)
+    return max(runs, key=lambda run: (made_with(run) == recipe_id, last_written(run)), default=None)
+
+
+def made_with(run: Path) -> str | None:
+    """The recipe_id whose result a run makes; None where it was not recorded."""
+    return read_json(run / "run.json").get("recipe_id") if (run / "run.json").is_file() else None
 
 
 def last_written(run: Path) -> float:

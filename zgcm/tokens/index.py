@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zgcm import identity
 from zgcm.errors import ZgcmError
 from zgcm.io import write_json
 from zgcm.layout import Layout, cleaned_shard
@@ -59,7 +60,10 @@ def index_shard(recipe: "Recipe", layout: Layout, source: str, shard: str) -> di
         layout.index_facts(source, shard),
         layout.index_report(source, shard),
     )
-    return write_index(read_records(cleaned), cleaned, encoder, output, measured=measured)
+    recipe_id = identity.recipe_id(recipe, "index", source)
+    return write_index(
+        read_records(cleaned), cleaned, encoder, output, measured=measured, recipe_id=recipe_id
+    )
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zgcm import identity
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open, read_json, sha256_file, write_json, write_text
 from zgcm.layout import Layout, cleaned_shard, source_shards
@@ -54,7 +55,7 @@ def make_tokenizer(recipe: "Recipe", layout: Layout) -> dict[str, Any]:
             text for source in section.sources for text in training_texts(recipe, layout, source, section)
         )
         facts = train_tokenizer(section, texts, directory)
-    write_manifest(directory, **facts)
+    write_manifest(directory, **facts, recipe_id=identity.recipe_id(recipe, "tokenizer"))
     return read_json(directory / MANIFEST)
 
 

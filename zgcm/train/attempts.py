@@ -27,21 +27,21 @@ def read(run: Path) -> list[dict[str, Any]]:
     return read_json(run / NAME)["attempts"] if (run / NAME).exists() else []
 
 
-def begin(run: Path, iteration: int, argv: list[str]) -> int:
-    """Record that an attempt starts. Returns its number, from 1."""
+def begin(run: Path, iteration: int, argv: list[str], recipe_id: str) -> int:
+    """Record that an attempt at what `recipe_id` names starts. Returns its number, from 1."""
     attempt = {
         **circumstances(PACKAGES),
         "from_iteration": iteration,
         "argv": argv,
     }
     earlier = read(run)
-    write_json(run / NAME, {"attempts": [*earlier, attempt]})
+    write_json(run / NAME, {"recipe_id": recipe_id, "attempts": [*earlier, attempt]})
     return len(earlier) + 1
 
 
 def end(run: Path, number: int, iteration: int, outcome: Outcome, spike: Spike | None = None) -> None:
-    every = read(run)
-    attempt = every[number - 1]
+    record = read_json(run / NAME)
+    attempt = record["attempts"][number - 1]
     # A trainer that ends well before its last iteration was asked to: by the recipe's time limit, or by a
     # signal that did not pass through us.
     on_time = outcome.returncode == 0 and iteration > attempt["from_iteration"]
@@ -52,7 +52,7 @@ def end(run: Path, number: int, iteration: int, outcome: Outcome, spike: Spike |
         "stopped_on_request": bool(outcome.signalled) or on_time,
         **({"spike": asdict(spike)} if spike else {}),
     }
-    write_json(run / NAME, {"attempts": every})
+    write_json(run / NAME, record)
 
 
 def log_file(run: Path, number: int) -> Path:

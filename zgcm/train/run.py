@@ -110,7 +110,7 @@ def resume_and_train(
         argv += load_options(recipe, layout, name, run, inputs, resuming=whole is not None)
         settings = trainer_settings(recipe, name, run, inputs, length, argv, made)
         write_json(run / "trainer.json", settings)
-        attempt = attempts.begin(run, start, argv)
+        attempt = attempts.begin(run, start, argv, identity.recipe_id(recipe, "train", name))
         outcome = launch(stage.resources, run, token, attempts.log_file(run, attempt))
         whole = newest(directory, made)
         spike = spikes.pending(run)
