@@ -64,7 +64,8 @@ class LogHandler(Teller):
                 *wrapped(
                     f"Of the outputs of {number} Snakemake does not know what made them (a verb called by "
                     "hand, or results brought without their .snakemake): there it sees changed files, not "
-                    "keys; of stages, zgcm status sees these"
+                    "keys; zgcm looks at those of cleaning, tokens and mixes itself, and zgcm status at "
+                    "those of stages"
                 )
             )
         elif message.startswith(SHOWN) or record.levelno >= logging.WARNING:
