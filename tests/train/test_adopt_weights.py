@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests.model import small
 from tests.train.commands import done, losses, run
-from tests.train.workspace import EOD, VOCABULARY, make, write_recipe
+from tests.train.workspace import EOD, TOKENIZER, VOCABULARY, make, write_recipe
 from zgcm.cli import verbs  # noqa: F401 - registers the verbs
 from zgcm.cli.app import app
 from zgcm.config.recipe import Recipe
@@ -46,7 +46,7 @@ def workspace(root: Path, path: Path, **changes: Any) -> tuple[Recipe, Layout]:
     write_json(layout.tokenizer / "tokenizer.json", tokenizer(WORDS))
     for name in ("tokenizer_config.json", "chat_template.jinja"):
         write_json(layout.tokenizer / name, {})
-    write_manifest(layout.tokenizer, vocab_size=VOCABULARY, end_id=EOD, end_token="<|endoftext|>")
+    write_manifest(layout.tokenizer, **TOKENIZER)
     return recipe, layout
 
 

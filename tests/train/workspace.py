@@ -14,7 +14,16 @@ from zgcm.layout import Layout, mix_shards, shard_name
 from zgcm.rundir.manifest import write_manifest
 
 EOD = 0
+END = "<|endoftext|>"
 VOCABULARY = 250
+TOKENIZER = {
+    "kind": "train",
+    "vocab_size": VOCABULARY,
+    "end_token": END,
+    "end_id": EOD,
+    "added_tokens": {END: EOD},
+}
+"""Facts of the workspace's tokenizer."""
 
 RECIPE: dict[str, Any] = {
     "name": "test",
@@ -89,9 +98,10 @@ def make(root: Path, **changes: Any) -> tuple[Recipe, Layout]:
     layout = Layout(root)
     (layout.tokenizer).mkdir(parents=True, exist_ok=True)
     write_json(
-        layout.tokenizer / "tokenizer.json", {"added_tokens": [{"content": "<|endoftext|>", "id": EOD}]}
+        layout.tokenizer / "tokenizer.json",
+        {"model": {"vocab": {"a": 1}}, "added_tokens": [{"content": END, "id": EOD}]},
     )
-    write_manifest(layout.tokenizer)
+    write_manifest(layout.tokenizer, **TOKENIZER)
     for number, (name, mix) in enumerate(recipe.mixes.items()):
         random = np.random.default_rng(number)
         for shard in mix_shards(recipe, name):
@@ -164,4 +174,4 @@ def write_packed(layout: Layout, mix: str, shard: str, length: int, random: np.r
     write_json(layout.dataset(mix), {"train_tokens": count, "train_records": len(tokens)})
 
 
-__all__ = ["EOD", "RECIPE", "VOCABULARY", "make", "shard_name", "write_recipe"]
+__all__ = ["EOD", "RECIPE", "TOKENIZER", "VOCABULARY", "make", "shard_name", "write_recipe"]
