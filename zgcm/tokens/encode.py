@@ -5,7 +5,7 @@ never the end-of-document token. Special tokens come only from pieces that are i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +45,27 @@ def load_encoder(directory: Path, facts: dict[str, Any] | None = None) -> Encode
 
     `facts` are those of a directory that has no manifest of ours.
     """
+    facts = facts or tokenizer_facts(directory)
+    names = ("vocab_size", "end_id", "added_tokens", "digest")
+    return Encoder(_load_backend(directory), directory, **{name: facts[name] for name in names})
+
+
+def another_encoder(encoder: Encoder) -> Encoder:
+    """The same for a second thread: gigatoken locks a tokenizer while it encodes, so that two threads with
+    one take as long as one does."""
+    return replace(encoder, backend=_load_backend(encoder.directory))
+
+
+def _load_backend(directory: Path) -> Any:
     from gigatoken.gigatoken_rs import load_hf_json
 
-    facts = facts or tokenizer_facts(directory)
     try:
-        backend = load_hf_json(without_added_tokens(directory))
+        return load_hf_json(without_added_tokens(directory))
     except (RuntimeError, ValueError) as error:
         raise ZgcmError(
             "gigatoken cannot use this tokenizer", where=str(directory / "tokenizer.json"), found=str(error),
             expected="byte-level BPE, as `zgcm tokenizer` makes", hint="use another tokenizer",
         ) from error  # fmt: skip
-    names = ("vocab_size", "end_id", "added_tokens", "digest")
-    return Encoder(backend, directory, **{name: facts[name] for name in names})
 
 
 def without_added_tokens(directory: Path) -> bytes:
@@ -88,25 +97,24 @@ def encode(encoder: Encoder, documents: Sequence[Sequence[Piece]]) -> Encoded:
 
 
 def encode_ended(encoder: Encoder, texts: list[str]) -> Encoded:
-    """The same for plain documents, each a text and then the end token: copied document by document, which
-    spares four masks over all tokens. Tokens have the index's data type, which every id fits."""
+    """The same for plain documents, each a text and then the end token: with one mask over all tokens instead
+    of four. Tokens have the index's data type, which every id fits."""
     text_tokens, text_lengths = _encode_texts(encoder, texts)
+    lengths = text_lengths + 1
     tokens = np.full(len(text_tokens) + len(texts), encoder.end_id, token_dtype(encoder.vocab_size))
-    position = 0
-    for row, length in enumerate(text_lengths.tolist()):
-        end = position + length
-        tokens[position + row : end + row] = text_tokens[position:end]
-        position = end
+    from_text = np.ones(len(tokens), bool)
+    from_text[np.cumsum(lengths) - 1] = False
+    tokens[from_text] = text_tokens
     piece_lengths = np.ones(2 * len(texts), np.int64)
     piece_lengths[::2] = text_lengths
-    return Encoded(tokens, text_lengths + 1, piece_lengths)
+    return Encoded(tokens, lengths, piece_lengths)
 
 
 def _encode_texts(encoder: Encoder, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
     if not texts:
         return np.empty(0, np.uint32), np.empty(0, np.int64)
     try:
-        layout = encoder.backend.encode_batch(texts, parallel=True).layout
+        layout = encoder.backend.encode_batch(texts, parallel=False).layout
     except TypeError:  # gigatoken's word for a text that has no UTF-8
         for text in texts:
             text.encode()
