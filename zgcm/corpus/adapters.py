@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from zgcm.config.corpus import Source
-from zgcm.corpus.sample import Sample
+from zgcm.corpus.sample import CLEANED_KEYS, Sample, is_cleaned
 from zgcm.errors import ZgcmError
 from zgcm.records import Record, record_sha256
 
@@ -38,20 +38,6 @@ def adapt(records: Iterable[Record], source: Source, name: str, shard: str = "")
             data=data,
             text_fields=text_fields,
         )
-
-
-CLEANED_KEYS = frozenset(
-    {
-        "dataset", "source_id", "stage", "category", "decision", "reasons", "flags", "buckets", "metrics",
-        "data", "text_fields", "record_sha256",
-    }
-)  # fmt: skip
-"""Of a record that a cleaner wrote: ours, or the published one (which has no text_fields)."""
-
-
-def is_cleaned(record: Record) -> bool:
-    """Whether a cleaner wrote a record: ours, or the published one."""
-    return CLEANED_KEYS - {"text_fields"} <= record.keys()
 
 
 def adopt(records: Iterable[Record], source: Source, name: str, shard: str) -> Iterator[Sample]:

@@ -7,13 +7,13 @@ from typing import Any
 
 from zgcm import identity
 from zgcm.config.recipe import Recipe
-from zgcm.corpus.adapters import adapt, adopt, is_cleaned
+from zgcm.corpus.adapters import adapt, adopt
 from zgcm.corpus.decisions import split_trace
 from zgcm.corpus.order import cleaning_settings, step_order
 from zgcm.corpus.pipeline import run_steps
 from zgcm.corpus.raw import find_raw, require_shard
 from zgcm.corpus.rejects import Rejects
-from zgcm.corpus.sample import DROP, REVIEW
+from zgcm.corpus.sample import DROP, REVIEW, is_cleaned
 from zgcm.corpus.steps import adopted
 from zgcm.corpus.steps.sensitive import count_findings
 from zgcm.errors import ZgcmError

@@ -13,6 +13,20 @@ KEEP, REVIEW, DROP = "keep", "review", "drop"
 _RANK = {KEEP: 0, REVIEW: 1, DROP: 2}
 
 
+CLEANED_KEYS = frozenset(
+    {
+        "dataset", "source_id", "stage", "category", "decision", "reasons", "flags", "buckets", "metrics",
+        "data", "text_fields", "record_sha256",
+    }
+)  # fmt: skip
+"""Of a record that a cleaner wrote: ours, or the published one (which has no text_fields)."""
+
+
+def is_cleaned(record: Record) -> bool:
+    """Whether a cleaner wrote a record: ours, or the published one."""
+    return CLEANED_KEYS - {"text_fields"} <= record.keys()
+
+
 @dataclass(slots=True)
 class Sample:
     """Steps change it in place. `text_fields` names the fields of `data` that make up the training text."""

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
 
-from zgcm.corpus.adapters import is_cleaned
+from zgcm.corpus.sample import is_cleaned
 from zgcm.errors import ZgcmError
 from zgcm.files import decisions
 from zgcm.files.fanout import Fanout, run_all
@@ -111,7 +112,8 @@ def _index_all(
             place = folder / (name if len(parts) == 1 else f"{name}-{part.index:05d}-of-{part.of:05d}")
             output = replace(index_in(place), facts=None)
             jobs.append(IndexJob(path, tokenizer, text_fields, output, include, part=part, content=content))
-    stamped = {"parts": [_stamp(job) for job in jobs]}
+    facts = any_facts(tokenizer)
+    stamped = {"parts": [_stamp(job, facts) for job in jobs]}
     if (known := finished(whole.report, stamped, [data_path(prefix), index_path(prefix)])) is not None:
         return {**known, "skipped": True}
     reports = run_all(index_file, jobs, fanout, lambda job, report: say(index_line(job, report)))
@@ -135,11 +137,12 @@ def _index_all(
 
 def index_file(job: IndexJob) -> Summary:
     """Index one file, unless an earlier run did with the same content, tokenizer and fields."""
-    stamped = _stamp(job)
+    facts = any_facts(job.tokenizer)
+    stamped = _stamp(job, facts)
     outputs = [data_path(job.output.prefix), index_path(job.output.prefix)]
     if (known := finished(job.output.report, stamped, outputs)) is not None:
         return {**known, "skipped": True}
-    encoder = load_encoder(job.tokenizer, any_facts(job.tokenizer))
+    encoder = load_encoder(job.tokenizer, facts)
     left_out: Counter[str] = Counter()  # counted while the records are read, so before the report is written
     documents = texts_or_documents(job.path, job.text_fields, job.part)
     records = decisions.taken(documents, job.include, left_out)
@@ -268,8 +271,7 @@ def index_line(job: IndexJob, report: Summary) -> str:
     return f"{job.path}{part}: {known}{counts}{decisions.words(report['left_out'])}"
 
 
-def _stamp(job: IndexJob) -> Summary:
-    facts = any_facts(job.tokenizer)
+def _stamp(job: IndexJob, facts: dict[str, Any]) -> Summary:
     known = {"tokenizer": facts["digest"], "vocab_size": facts["vocab_size"], "version": VERSIONS["index"]}
     return stamp(
         job.content or content_of(job.path),

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zgcm import identity
 from zgcm.errors import ZgcmError
 from zgcm.io import write_json
 from zgcm.layout import Layout, cleaned_shard
@@ -55,6 +54,8 @@ def index_shard(recipe: "Recipe", layout: Layout, source: str, shard: str) -> di
     Raises ZgcmError for a missing tokenizer, an unreadable record, a conversation that the template refuses,
     or ids that differ from those of `tokenizers`; nothing is then left under a final name.
     """
+    from zgcm import identity
+
     cleaned = cleaned_shard(layout, source, shard)
     measured = recipe.sources[source].category not in UNORDERED_CATEGORIES
     encoder = load_encoder(layout.tokenizer)

@@ -11,7 +11,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zgcm import identity
 from zgcm.errors import ZgcmError
 from zgcm.io import atomic_open, read_json, sha256_file, write_json, write_text
 from zgcm.layout import Layout, cleaned_shard, source_shards
@@ -55,6 +54,8 @@ def make_tokenizer(recipe: "Recipe", layout: Layout) -> dict[str, Any]:
             text for source in section.sources for text in training_texts(recipe, layout, source, section)
         )
         facts = train_tokenizer(section, texts, directory)
+    from zgcm import identity
+
     write_manifest(directory, **facts, recipe_id=identity.recipe_id(recipe, "tokenizer"))
     return read_json(directory / MANIFEST)
 
