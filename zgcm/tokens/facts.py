@@ -5,7 +5,7 @@ meaning) and `learned` (the token ranges of assistant turns: start, end, start, 
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,33 +23,18 @@ SCHEMA = pa.schema(
 )
 
 
-class FactsWriter:
-    """Streams facts into a parquet file; counts what the index report states."""
-
-    def __init__(self, writer: pq.ParquetWriter | None) -> None:
-        self._writer = writer
-        self.learned_tokens = 0
-        self.without_loss = 0
-
-    def append(self, complexities: list[float], learned: list[list[int]], without_loss: int) -> None:
-        self.learned_tokens += sum(sum(marks[1::2]) - sum(marks[::2]) for marks in learned if marks)
-        self.without_loss += without_loss
-        if self._writer is None:
-            return
-        marks = np.array([mark for spans in learned for mark in spans], np.int32)
-        lengths = np.fromiter(map(len, learned), np.int32, len(learned))
-        columns = [numbers(np.array(complexities, np.float32)), lists(marks, lengths)]
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
-
-
 @contextlib.contextmanager
-def write_facts(path: Path | None) -> Iterator[FactsWriter]:
-    """Write a facts file atomically; without a path only count."""
-    if path is None:
-        yield FactsWriter(None)
-        return
+def write_facts(path: Path) -> Iterator[Callable[[list[float], list[list[int]]], None]]:
+    """Write a facts file atomically: the complexities and learned ranges of some documents at a time."""
     with atomic_open(path) as stream, pq.ParquetWriter(stream, SCHEMA, compression="zstd") as writer:
-        yield FactsWriter(writer)
+
+        def write(complexities: list[float], learned: list[list[int]]) -> None:
+            marks = np.array([mark for spans in learned for mark in spans], np.int32)
+            lengths = np.fromiter(map(len, learned), np.int32, len(learned))
+            columns = [numbers(np.array(complexities, np.float32)), lists(marks, lengths)]
+            writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
+
+        yield write
 
 
 def read_complexities(path: Path) -> np.ndarray:

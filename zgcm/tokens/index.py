@@ -5,6 +5,7 @@ are rendered by the chat template; which of their tokens are learned stands in t
 by a few times CHUNK_CHARACTERS of text (some 10 bytes each) plus 4 bytes a document.
 """
 
+import contextlib
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,6 @@ from zgcm.records import Record, read_records
 from zgcm.tokens.chat import Document, Piece, conversation_pieces
 from zgcm.tokens.complexity import lexical_complexity
 from zgcm.tokens.encode import Encoded, Encoder, another_encoder, encode, encode_ended, load_encoder
-from zgcm.tokens.facts import FactsWriter, write_facts
 from zgcm.tokens.indexed import IndexedWriter, token_dtype, write_indexed
 from zgcm.tokens.parity import Checking
 from zgcm.tokens.text import record_messages, record_text
@@ -96,16 +96,21 @@ def write_index(
     The next chunks are read, and the sample compared, while gigatoken encodes in threads of its own.
     """
     output.report.unlink(missing_ok=True)
-    documents = tokens = 0
+    documents = tokens = learned_tokens = without_loss = 0
     with (
         ThreadPoolExecutor(1) as pool,
         write_indexed(output.prefix, token_dtype(encoder.vocab_size)) as (writer, written),
-        write_facts(output.facts) as facts,
+        _facts_writer(output.facts) as write_facts,
     ):
         parity = Checking(encoder, pool)
         for chunk, encoded in _encoded(_chunks(records, origin, encoder, measured), encoder, origin):
-            tokens += _write_chunk(chunk, encoded, origin, encoder, parity, writer, facts)
+            _write_chunk(chunk, encoded, origin, encoder, parity, writer)
+            learned, without = _learned_spans(chunk.documents, encoded.piece_lengths)
+            write_facts(chunk.complexities, learned)
+            learned_tokens += sum(sum(marks[1::2]) - sum(marks[::2]) for marks in learned if marks)
+            without_loss += without
             documents += len(chunk.documents)
+            tokens += len(encoded.tokens)
             watch(documents, tokens)
         compared = parity.finish()
     report = {
@@ -113,12 +118,24 @@ def write_index(
         **asdict(written),
         "tokenizer": encoder.digest,
         "vocab_size": encoder.vocab_size,
-        "learned_tokens": facts.learned_tokens,
-        "conversations_without_loss": facts.without_loss,
+        "learned_tokens": learned_tokens,
+        "conversations_without_loss": without_loss,
         "parity": compared,
     }
     write_json(output.report, report)
     return report
+
+
+@contextlib.contextmanager
+def _facts_writer(path: Path | None) -> Iterator[Callable[[list[float], list[list[int]]], None]]:
+    """Without a path nothing is written, and pyarrow, 0.06 s of each start, not imported."""
+    if path is None:
+        yield lambda complexities, learned: None
+        return
+    from zgcm.tokens.facts import write_facts
+
+    with write_facts(path) as write:
+        yield write
 
 
 def _encoded(chunks: Iterable[_Chunk], encoder: Encoder, origin: Path) -> Iterator[tuple[_Chunk, Encoded]]:
@@ -190,9 +207,8 @@ def _write_chunk(
     encoder: Encoder,
     parity: Checking,
     writer: IndexedWriter,
-    facts: FactsWriter,
-) -> int:
-    """Write a chunk; returns its tokens."""
+) -> None:
+    """Write a chunk, and hand its part of the sample to be compared."""
     starts = np.cumsum(encoded.lengths) - encoded.lengths
     rows = range(chunk.first_row, chunk.first_row + len(chunk.documents))
     for row in parity.sample.of(rows):
@@ -202,8 +218,6 @@ def _write_chunk(
         found = encoded.tokens[starts[offset] :][: encoded.lengths[offset]]
         parity.take(_pieces(chunk.documents[offset], encoder), found, f"{origin}: record {row}")
     writer.append(encoded.tokens, encoded.lengths)
-    facts.append(chunk.complexities, *_learned_spans(chunk.documents, encoded.piece_lengths))
-    return len(encoded.tokens)
 
 
 def _encode(chunk: _Chunk, encoder: Encoder, origin: Path) -> Encoded:
