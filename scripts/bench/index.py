@@ -119,6 +119,7 @@ def measure(
 
 def run(command: list[str], checkout: Path | None) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds with children, peak resident GB of a whole process on two cores."""
+    os.sync()  # ours waits until its files are on disk: not for what the one before has left to be written
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "2"}
     if checkout is not None:
         environment["PYTHONPATH"] = str(checkout.resolve())

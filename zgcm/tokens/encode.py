@@ -4,8 +4,6 @@ The encoder knows no added tokens: `<|endoftext|>` written in a document becomes
 never the end-of-document token. Special tokens come only from pieces that are ids already.
 """
 
-import importlib
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,8 +45,6 @@ def load_encoder(directory: Path, facts: dict[str, Any] | None = None) -> Encode
 
     `facts` are those of a directory that has no manifest of ours.
     """
-    # gigatoken imports it when it first encodes; 0.15 s that pass while the tokenizer is loaded
-    threading.Thread(target=importlib.import_module, args=("awkward",)).start()
     facts = facts or tokenizer_facts(directory)
     names = ("vocab_size", "end_id", "added_tokens", "digest")
     return Encoder(_load_backend(directory), directory, **{name: facts[name] for name in names})
