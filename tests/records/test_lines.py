@@ -16,12 +16,15 @@ from zgcm.records.badlines import escaped
 from zgcm.records.lines import Part, line_number, part_bytes, read_line_blocks, read_lines
 
 PACK = {".jsonl": bytes, ".jsonl.gz": gzip.compress, ".jsonl.zst": zstandard.compress}
+CONTENTS = st.binary(max_size=60).map(lambda value: value.replace(b"x", b"\n").lstrip(b"\xff\xfe"))
+"""Short lines, none, blank ones; no mark of UTF-16."""
+ENDINGS = st.sampled_from(sorted(PACK))
 
 
 @given(
-    data=st.binary(max_size=60).map(lambda value: value.replace(b"x", b"\n").lstrip(b"\xff\xfe")),
+    data=CONTENTS,
     parts=st.integers(1, 7),
-    ending=st.sampled_from(sorted(PACK)),
+    ending=ENDINGS,
     chunk=st.integers(1, 9),
 )
 @settings(max_examples=60)
@@ -48,9 +51,9 @@ def test_parts_are_the_whole(data, parts, ending, chunk, tmp_path_factory):
 
 
 @given(
-    data=st.binary(max_size=60).map(lambda value: value.replace(b"x", b"\n").lstrip(b"\xff\xfe")),
+    data=CONTENTS,
     parts=st.integers(1, 5),
-    ending=st.sampled_from(sorted(PACK)),
+    ending=ENDINGS,
     chunk=st.integers(1, 9),
 )
 @settings(max_examples=60)
